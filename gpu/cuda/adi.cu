@@ -1,244 +1,176 @@
-/* Crank–Nicolson split by axes: a thread for each point of a rate or a sum, and for each line of a
- * solve. Lines along y and z lie side by side, so that a warp reads whole sectors; of lines along x
- * a warp brings tiles of 32 × 32 points through shared memory, and each thread works on its own
- * line there. A line is worked on from one end to the other: how long it is, not how many there
- * are, is what a small field's solve takes. */
-#include "gpu/cuda/adi.h"
-#include "gpu/cuda/grid.cuh"
+/* Crank–Nicolson split by axes: rates, sums and imposed values, a thread for each point of a
+ * march along z; solves are in adi_lines.cu. */
+#include "gpu/cuda/adi.cuh"
 
-#define POINT_FUNCTION static __device__
-#define REAL float
-#define REAL_FMA __fmaf_rn
-#define POINT_NAME(name) name##_f32
-#include "numerics/adi_point.h"
-#undef REAL
-#undef REAL_FMA
-#undef POINT_NAME
-#define REAL double
-#define REAL_FMA __fma_rn
-#define POINT_NAME(name) name##_f64
-#include "numerics/adi_point.h"
-#undef REAL
-#undef REAL_FMA
-#undef POINT_NAME
-
-enum { THREADS = 256, TILE = 32 /* a warp, and points of each of its lines at once */ };
-
-/* One spelling for both types. */
-static __device__ __forceinline__ float impose(const struct adi *adi,
-                                               const struct operands *operands, float f,
-                                               int64_t field, const int64_t at[AXIS_COUNT])
-{
-    return adi_impose_f32(adi, operands, f, field, at);
-}
-static __device__ __forceinline__ double impose(const struct adi *adi,
-                                                const struct operands *operands, double f,
-                                                int64_t field, const int64_t at[AXIS_COUNT])
-{
-    return adi_impose_f64(adi, operands, f, field, at);
-}
-static __device__ __forceinline__ float rate(const struct adi *adi, const struct operands *operands,
-                                             int along, const float *u, int64_t field,
-                                             const int64_t at[AXIS_COUNT])
-{
-    return adi_rate_f32(adi, operands, along, u, field, at);
-}
-static __device__ __forceinline__ double rate(const struct adi *adi,
-                                              const struct operands *operands, int along,
-                                              const double *u, int64_t field,
-                                              const int64_t at[AXIS_COUNT])
-{
-    return adi_rate_f64(adi, operands, along, u, field, at);
-}
-static __device__ __forceinline__ void solve(const struct adi_axis *axis, const float *k, float *x,
-                                             float *q, float *z)
-{
-    adi_solve_f32(axis, k, x, q, z);
-}
-static __device__ __forceinline__ void solve(const struct adi_axis *axis, const double *k,
-                                             double *x, double *q, double *z)
-{
-    adi_solve_f64(axis, k, x, q, z);
-}
-static __device__ __forceinline__ void solve(const struct tridiagonal *lines, const float *factors,
-                                             float *x, int64_t stride)
-{
-    lines_solve_f32(lines, factors, x, stride);
-}
-static __device__ __forceinline__ void solve(const struct tridiagonal *lines, const double *factors,
-                                             double *x, int64_t stride)
-{
-    lines_solve_f64(lines, factors, x, stride);
-}
-
-static __device__ __forceinline__ const struct adi *adi_of(int slot)
-{
-    return (const struct adi *)table[slot].rows;
-}
+enum { WIDE = 32, HIGH = 8, MARCH = 32 /* planes */, FIELDS = 65535 /* that a grid has */ };
 
 /* What a stage works on. base may be write. */
 template <typename T> struct work {
-    int64_t count; /* points, or lines */
     int32_t slot, kind, axis;
+    uint32_t blocks_x, blocks_y; /* of a field */
+    int64_t batch;
     const T *read, *base;
-    T *write, *spare[2];
+    T *write;
     struct operands operands;
 };
 
-template <typename T>
-static __global__ void __launch_bounds__(THREADS)
-    adi_points_kernel(const __grid_constant__ struct work<T> work)
-{
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    if (i >= work.count)
-        return;
-    if (work.kind == STAGE_ADD) {
-        work.write[i] = work.base[i] + work.read[i];
-        return;
-    }
-    const struct adi *adi = adi_of(work.slot);
-    const int64_t points = (int64_t)adi->points, field = i / points;
-    const int64_t nx = adi->axis[AXIS_X].n, line = i % points / nx;
-    const int64_t at[AXIS_COUNT] = {i % points % nx, line % adi->axis[AXIS_Y].n,
-                                    line / adi->axis[AXIS_Y].n};
-    if (work.kind == STAGE_IMPOSE)
-        work.write[i] = impose(adi, &work.operands, work.base[i], field, at);
-    else
-        work.write[i] = rate(adi, &work.operands, work.axis, work.base + field * points, field, at);
-}
+/* dt (A u + s) along every axis at points away from all edges, as numerics/adi_point.h has it. */
+template <typename T> struct inner_rate {
+    T weight[AXIS_COUNT], dt, source_value;
+    const T *k, *source;
+    bool active[AXIS_COUNT];
 
-template <typename T> static __device__ const T *factors_of(const struct adi *adi, int axis)
-{
-    return (const T *)((const char *)adi + adi->axis[axis].lines.at);
-}
-
-/* A line along any axis, in memory. */
-template <typename T>
-static __global__ void __launch_bounds__(THREADS)
-    adi_lines_kernel(const __grid_constant__ struct work<T> work)
-{
-    const int64_t line = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    if (line >= work.count)
-        return;
-    const struct adi *adi = adi_of(work.slot);
-    const struct adi_axis *axis = &adi->axis[work.axis];
-    const int64_t begin = line / axis->stride * axis->stride * axis->n + line % axis->stride;
-    if (adi->coefficient)
-        solve(axis, (const T *)work.operands.at[OPERAND_COEFFICIENT] + begin, work.write + begin,
-              work.spare[0] + begin, work.spare[1] ? work.spare[1] + begin : (T *)0);
-    else
-        solve(&axis->lines, factors_of<T>(adi, work.axis), work.write + begin, axis->stride);
-}
-
-/* Of TILE lines from x on, `length` points apart, the points [begin, end) to the tile, or back. */
-template <typename T>
-static __device__ __forceinline__ void move_tile(T (*tile)[TILE + 1], T *x, int64_t lines,
-                                                 int64_t length, int64_t begin, int64_t end,
-                                                 bool back)
-{
-    const int64_t i = begin + threadIdx.x;
-    __syncwarp();
-    for (int k = 0; k < TILE && k < lines; k++)
-        if (i < end) {
-            if (back)
-                x[k * length + i] = tile[k][threadIdx.x];
-            else
-                tile[k][threadIdx.x] = x[k * length + i];
+    __device__ __forceinline__ inner_rate(const struct adi *adi, const work<T> &work)
+    {
+        for (int a = 0; a < AXIS_COUNT; a++) {
+            weight[a] = (T)adi->axis[a].weight;
+            active[a] = adi->axis[a].active;
         }
-    __syncwarp();
-}
+        dt = (T)adi->dt;
+        source_value = (T)adi->source_value;
+        k = adi->coefficient ? (const T *)work.operands.at[OPERAND_COEFFICIENT] : nullptr;
+        source = adi->source ? (const T *)work.operands.at[OPERAND_SOURCE] : nullptr;
+    }
+    __device__ __forceinline__ T along(int a, int64_t i, int64_t stride, T below, T own, T above,
+                                       T acc) const
+    {
+        const T down = below - own, up = above - own;
+        if (!k)
+            return fused(weight[a], down + up, acc);
+        return fused(weight[a], (k[i - stride] + k[i]) * down + (k[i + stride] + k[i]) * up, acc);
+    }
+};
 
-extern __shared__ __align__(128) unsigned char shared_memory[];
-
+/* The points (x, y) of the planes [first, last) of a field. */
 template <typename T>
-static __global__ void __launch_bounds__(TILE)
-    adi_rows_kernel(const __grid_constant__ struct work<T> work)
+static __device__ __forceinline__ void march(const work<T> &work, const struct adi *adi, int64_t x,
+                                             int64_t y, int64_t first, int64_t last, int64_t field)
 {
-    T(*tile)[TILE + 1] = (T(*)[TILE + 1]) shared_memory;
-    T *own = tile[threadIdx.x];
-    const struct adi *adi = adi_of(work.slot);
-    const struct adi_axis *axis = &adi->axis[AXIS_X];
-    const struct tridiagonal *lines = &axis->lines;
-    const int64_t n = lines->n, first = (int64_t)blockIdx.x * TILE, left = work.count - first;
-    const int64_t last_tile = (n - 1) / TILE * TILE;
-    T *x = work.write + first * axis->n;
-    const T *m = factors_of<T>(adi, AXIS_X), *p = m + lines->count, *q = p + lines->count;
-    const T *z = q + lines->count;
-    T next = (T)0, last = (T)0;
-    /* Threads without a line work on what the tile holds, and move nothing. */
-    for (int64_t begin = 0; begin < n; begin += TILE) {
-        const int64_t end = begin + TILE < n ? begin + TILE : n;
-        move_tile(tile, x, left, axis->n, begin, end, false);
-        for (int64_t i = begin; i < end; i++)
-            own[i - begin] = next =
-                i == 0 ? own[0] : fused(m[lines_row_f64(lines, i)], next, own[i - begin]);
-        move_tile(tile, x, left, axis->n, begin, end, true);
-    }
-    for (int64_t begin = last_tile; begin >= 0; begin -= TILE) {
-        const int64_t end = begin + TILE < n ? begin + TILE : n;
-        move_tile(tile, x, left, axis->n, begin, end, false);
-        for (int64_t i = end - 1; i >= begin; i--) {
-            const int64_t row = lines_row_f64(lines, i);
-            const T scaled = q[row] * own[i - begin];
-            next = i == n - 1 ? scaled : fused(p[row], next, scaled);
-            last = i == n - 1 ? next : last;
-            own[i - begin] = next;
+    const int64_t nx = adi->axis[AXIS_X].n, ny = adi->axis[AXIS_Y].n, nz = adi->axis[AXIS_Z].n;
+    const int64_t plane = nx * ny, begin = field * plane * nz;
+    const inner_rate<T> rates(adi, work);
+    const bool has_x = rates.active[AXIS_X], has_y = rates.active[AXIS_Y];
+    const bool has_z = rates.active[AXIS_Z];
+    const bool inside = work.kind == STAGE_RATE && work.axis == AXIS_COUNT &&
+                        ((x > 0 && x < nx - 1) || !has_x) && ((y > 0 && y < ny - 1) || !has_y);
+    const T *u = work.base + begin;
+    int64_t i = (first * ny + y) * nx + x;
+    T below = first > 0 ? u[i - plane] : (T)0, own = u[i], above = (T)0;
+    for (int64_t z = first; z < last; z++, i += plane) {
+        const int64_t place = begin + i;
+        T result = (T)0;
+        if (z + 1 < nz)
+            above = u[i + plane];
+        if (work.kind == STAGE_ADD) {
+            result = own + work.read[place];
+        } else if (inside && ((z > 0 && z < nz - 1) || !has_z)) {
+            if (has_x)
+                result = rates.along(AXIS_X, place, 1, u[i - 1], own, u[i + 1], result);
+            if (has_y)
+                result = rates.along(AXIS_Y, place, nx, u[i - nx], own, u[i + nx], result);
+            if (has_z)
+                result = rates.along(AXIS_Z, place, plane, below, own, above, result);
+            const T s = rates.source ? rates.source[place] : rates.source_value;
+            result = fused(rates.dt, s, result);
+        } else {
+            const int64_t at[AXIS_COUNT] = {x, y, z};
+            result = work.kind == STAGE_IMPOSE ? impose(adi, &work.operands, own, field, at)
+                                               : rate(adi, &work.operands, work.axis, u, field, at);
         }
-        move_tile(tile, x, left, axis->n, begin, end, true);
+        work.write[place] = result;
+        below = own;
+        own = above;
     }
-    const T around = fused((T)lines->last, last, next);
-    for (int64_t begin = 0; lines->corner && begin < n; begin += TILE) {
-        const int64_t end = begin + TILE < n ? begin + TILE : n;
-        move_tile(tile, x, left, axis->n, begin, end, false);
-        for (int64_t i = begin; i < end; i++)
-            own[i - begin] = fused(z[lines_row_f64(lines, i)], around, own[i - begin]);
-        move_tile(tile, x, left, axis->n, begin, end, true);
-    }
-    if (lines->repeats && threadIdx.x < left)
-        x[threadIdx.x * axis->n + n] = x[threadIdx.x * axis->n];
 }
 
 template <typename T>
-static cudaError_t launch_adi_pass(const struct launch *launch, const struct stage *stage, int slot,
-                                   cudaStream_t stream)
+static __global__ void __launch_bounds__(WIDE *HIGH)
+    adi_points_kernel(const __grid_constant__ work<T> work)
+{
+    const struct adi *adi = adi_of(work.slot);
+    const int64_t nz = adi->axis[AXIS_Z].n;
+    uint32_t block = blockIdx.x;
+    const int64_t x = (int64_t)(block % work.blocks_x) * WIDE + threadIdx.x;
+    block /= work.blocks_x;
+    const int64_t y = (int64_t)(block % work.blocks_y) * HIGH + threadIdx.y;
+    const int64_t first = (int64_t)(block / work.blocks_y) * MARCH;
+    if (x < adi->axis[AXIS_X].n && y < adi->axis[AXIS_Y].n)
+        for (int64_t field = blockIdx.y; field < work.batch; field += gridDim.y)
+            march(work, adi, x, y, first, first + MARCH < nz ? first + MARCH : nz, field);
+}
+
+template <typename T>
+static cudaError_t launch_points(const struct launch *launch, const struct stage *stage, int slot,
+                                 cudaStream_t stream)
 {
     const struct plan *plan = launch->plan;
     const struct adi *adi = (const struct adi *)plan_table_rows(plan->table);
-    struct work<T> work = {
-    };
-    work.count = (int64_t)(plan->points * plan->batch);
+    work<T> work = {};
     work.slot = slot;
     work.kind = stage->kind;
     work.axis = stage->axis;
     work.read = (const T *)launch_array(launch, stage->read);
     work.base = (const T *)launch_array(launch, stage->base);
     work.write = (T *)launch_array(launch, stage->write);
-    work.spare[0] = (T *)launch->spare[0];
-    work.spare[1] = (T *)launch->spare[1];
     if (launch->operands)
         work.operands = *launch->operands;
-    void *arguments[] = {&work};
-    const bool solves = stage->kind == STAGE_SOLVE;
-    const bool tiles = solves && stage->axis == AXIS_X && !adi->coefficient;
-    if (solves && !adi->axis[stage->axis].active)
-        return cudaSuccess;
-    if (solves)
-        work.count /= adi->axis[stage->axis].n;
-    const int64_t each = tiles ? TILE : THREADS, blocks = (work.count + each - 1) / each;
+    const int64_t blocks_x = (adi->axis[AXIS_X].n + WIDE - 1) / WIDE;
+    const int64_t blocks_y = (adi->axis[AXIS_Y].n + HIGH - 1) / HIGH;
+    const int64_t blocks_z = (adi->axis[AXIS_Z].n + MARCH - 1) / MARCH;
+    const int64_t blocks = blocks_x * blocks_y * blocks_z;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    const dim3 grid((unsigned)blocks);
-    if (tiles)
-        return cudaLaunchKernel(adi_rows_kernel<T>, grid, dim3(TILE), arguments,
-                                sizeof(T) * TILE * (TILE + 1), stream);
-    return cudaLaunchKernel(solves ? adi_lines_kernel<T> : adi_points_kernel<T>, grid,
-                            dim3(THREADS), arguments, 0, stream);
+    work.blocks_x = (uint32_t)blocks_x;
+    work.blocks_y = (uint32_t)blocks_y;
+    work.batch = (int64_t)plan->batch;
+    const dim3 grid((unsigned)blocks, (unsigned)(work.batch < FIELDS ? work.batch : FIELDS));
+    void *arguments[] = {&work};
+    return cudaLaunchKernel(adi_points_kernel<T>, grid, dim3(WIDE, HIGH), arguments, 0, stream);
 }
 
-extern "C" cudaError_t adi_launch(const struct launch *launch_, const struct stage *stage, int slot,
-                                  cudaStream_t stream)
+/* The solve and the stages that are fused with it, from pass `pass` on; returns how many passes
+ * these are, 0: it is no solve. A sum is added to the solution where it is stored, and a rate along
+ * the lines' own axis is taken where they are loaded. */
+static uint64_t find_lines(const struct launch *launch, uint64_t pass, uint64_t end,
+                           struct adi_lines *lines)
 {
-    return launch_->plan->dtype == DTYPE_F32
-               ? launch_adi_pass<float>(launch_, stage, slot, stream)
-               : launch_adi_pass<double>(launch_, stage, slot, stream);
+    const struct plan *plan = launch->plan;
+    const struct adi *adi = (const struct adi *)plan_table_rows(plan->table);
+    struct stage stage = stage_of(plan, pass);
+    const uint64_t begin = pass;
+    lines->rated = stage.kind == STAGE_RATE && stage.axis < AXIS_COUNT && pass + 2 < end &&
+                   adi_lines_rates(plan, stage.axis);
+    lines->read = launch_array(launch, stage.base);
+    if (lines->rated)
+        stage = stage_of(plan, ++pass);
+    if (stage.kind != STAGE_SOLVE)
+        return 0;
+    lines->axis = stage.axis;
+    lines->write = launch_array(launch, stage.write);
+    lines->base = NULL;
+    const struct stage next = pass + 1 < end ? stage_of(plan, pass + 1) : stage;
+    if (next.kind == STAGE_ADD && adi->axis[stage.axis].active) {
+        lines->base = launch_array(launch, next.base);
+        lines->write = launch_array(launch, next.write);
+        pass++;
+    }
+    return pass + 1 - begin;
+}
+
+extern "C" cudaError_t adi_launch(const struct launch *launch_, int slot, cudaStream_t stream)
+{
+    const struct plan *plan = launch_->plan;
+    const uint64_t end = launch_->to / plan->lines;
+    struct adi_lines lines = {};
+    lines.slot = slot;
+    cudaError_t error = cudaSuccess;
+    for (uint64_t pass = launch_->from / plan->lines; pass < end && error == cudaSuccess;) {
+        const uint64_t solved = find_lines(launch_, pass, end, &lines);
+        const struct stage stage = stage_of(plan, pass);
+        error = solved > 0                 ? adi_lines_launch(launch_, &lines, stream)
+                : plan->dtype == DTYPE_F32 ? launch_points<float>(launch_, &stage, slot, stream)
+                                           : launch_points<double>(launch_, &stage, slot, stream);
+        pass += solved > 0 ? solved : 1;
+    }
+    return error;
 }

@@ -1,8 +1,10 @@
-/* Plans of the engine PLAN_ADI on a device: one stage of a step after another. */
+/* Plans of the engine PLAN_ADI on a device: the stages of numerics/stage.h, fused where they can
+ * be.
+ */
 #pragma once
 
-#include "numerics/adi.h"
 #include "gpu/backend.h"
+#include "numerics/adi.h"
 #include "numerics/stage.h"
 
 #include <cuda_runtime_api.h>
@@ -10,8 +12,21 @@
 
 __BEGIN_DECLS
 
-/* One of the plan's stages, whole; the slot holds the plan. */
-cudaError_t adi_launch(const struct launch *launch, const struct stage *stage, int slot,
-                       cudaStream_t stream);
+/* The launch's passes, whole; the slot holds the plan. */
+cudaError_t adi_launch(const struct launch *launch, int slot, cudaStream_t stream);
+
+/* A solve of all lines along an axis, with the stages about it where they are fused. */
+struct adi_lines {
+    int axis, slot;
+    const void *read; /* what the lines are to be; their rate along the axis (rated): u */
+    void *write;      /* the solutions, read where they are not `rated`; base + these, or */
+    const void *base; /* NULL: these alone */
+    bool rated;
+};
+
+/* Can adi_lines_launch() take the rate along that axis? */
+bool adi_lines_rates(const struct plan *plan, int axis);
+cudaError_t adi_lines_launch(const struct launch *launch, const struct adi_lines *lines,
+                             cudaStream_t stream);
 
 __END_DECLS

@@ -264,19 +264,6 @@ static cudaError_t launch_passes(struct geometry *g, const struct launch *const 
     return error;
 }
 
-/* Whole passes of a plan of the engine PLAN_ADI. */
-static cudaError_t launch_adi(const struct launch *launch, int slot, cudaStream_t stream)
-{
-    const uint64_t lines = launch->plan->lines;
-    cudaError_t error = cudaSuccess;
-    for (uint64_t pass = launch->from / lines; pass < launch->to / lines; pass++) {
-        const struct stage stage = stage_of(launch->plan, pass);
-        if (error == cudaSuccess)
-            error = adi_launch(launch, &stage, slot, stream);
-    }
-    return error;
-}
-
 /* Whole passes of a plan that is not plain. */
 static cudaError_t launch_table(struct geometry *g, const struct launch *launch)
 {
@@ -301,7 +288,7 @@ static cudaError_t launch_all(const struct launch *const launches[], unsigned jo
     if (plan->engine == PLAN_STENCIL)
         return stencil_launch(launch, slot, units, stream);
     if (plan->engine == PLAN_ADI)
-        return launch_adi(launch, slot, stream);
+        return adi_launch(launch, slot, stream);
     const uint64_t first = launch->from % plan->lines, count = launch->to - launch->from;
     const bool is_part = count < plan->lines;
     struct geometry geometry;

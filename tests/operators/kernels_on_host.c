@@ -6,6 +6,7 @@
 #include "gpu/cuda/passes.h"
 #include "numerics/job_check.h"
 #include "tests/lib/measure_reference.h"
+#include "tests/lib/random_scheme.h"
 #include "tests/lib/sample.h"
 
 #include <stdio.h>
@@ -294,6 +295,26 @@ static bool check_any_probes(struct random *random, int i)
     return ok;
 }
 
+/* ADI with lines that no block's shared memory holds, along any axis. */
+static bool check_long_lines(struct random *random, int i)
+{
+    struct failure failure;
+    struct sample sample = {.block = NULL};
+    struct job *job = &sample.job;
+    do {
+        random_adi_job(random, 100, job);
+        const int axis = (int)random_below(random, job->axes);
+        for (int a = 0; a < job->axes; a++)
+            job->n[a] = a == axis ? 1500 + random_below(random, 9000) : 1 + random_below(random, 3);
+        job->batch = 1;
+        job->steps = 1 + (uint64_t)(i % 2);
+    } while (!job_check(job, INFINITY, &failure));
+    sample_complete(random, &sample, true);
+    const bool ok = check_sample(random, &sample);
+    sample_free(&sample);
+    return ok;
+}
+
 static bool check_any_copies(struct random *random, int i)
 {
     return check_copies(random, i % 10 ? 30000 : 3 << 20);
@@ -404,6 +425,7 @@ static const struct kind {
     {"copies", 40, check_any_copies},
     {"measure", 60, check_any_measure},
     {"scheme", 600, check_any_scheme},
+    {"long_lines", 40, check_long_lines},
     {"probes", 200, check_any_probes},
     {"table", 400, check_any_table},
     {"streaming_3d", 150, check_streaming_3d},

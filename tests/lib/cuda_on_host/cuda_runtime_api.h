@@ -20,6 +20,7 @@ enum {
     cudaErrorUnknown = 999,
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
 };
 
