@@ -53,6 +53,13 @@ bool temporal_blocking_3d_pay(const struct geometry *g, uint64_t steps);
 cudaError_t temporal_blocking_3d_launch(const struct geometry *g, const void *in, void *out,
                                         uint64_t steps);
 
+/* div(k grad) in 3D, and the diffusion of a field; the biharmonic operator in 3D. Where one takes a
+ * plan, it computes more than the interior: also next to periodic sides. */
+bool divergence_takes(struct geometry *g);
+cudaError_t divergence_launch(const struct geometry *g, const struct table_pass *pass);
+bool biharmonic_takes(struct geometry *g);
+cudaError_t biharmonic_launch(const struct geometry *g, const struct table_pass *pass);
+
 /* The interior of a plan that none of these takes. */
 bool interior_takes(const struct plan *plan);
 cudaError_t interior_launch(const struct geometry *g, const struct table_pass *pass);

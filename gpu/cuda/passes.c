@@ -186,6 +186,10 @@ static void no_interior(struct geometry *g)
 static cudaError_t launch_interior(struct geometry *g, const struct table_pass *pass, bool *whole)
 {
     const struct plan *plan = g->plan;
+    if (!plan->inner && divergence_takes(g))
+        return g->has_interior ? divergence_launch(g, pass) : cudaSuccess;
+    if (!plan->inner && biharmonic_takes(g))
+        return g->has_interior ? biharmonic_launch(g, pass) : cudaSuccess;
     if (!plan->inner && interior_takes(plan))
         return g->has_interior ? interior_launch(g, pass) : cudaSuccess;
     const bool is_scalar = plan->form == PLAN_SCALAR || !plan->axis[AXIS_Y].active;

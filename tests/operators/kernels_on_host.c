@@ -315,6 +315,27 @@ static bool check_long_lines(struct random *random, int i)
     return ok;
 }
 
+/* div(k grad) and biharmonics in grids that their streaming kernels take. */
+static bool check_columns(struct random *random, int i)
+{
+    struct failure failure;
+    struct sample sample = {.block = NULL};
+    struct job *job = &sample.job;
+    do {
+        free(sample.block);
+        random_table_job(random, 1000, job, &sample.block);
+        job->n[AXIS_X] = 16 + 4 * random_below(random, i % 5 ? 10 : 60);
+        job->n[AXIS_Y] = 10 + random_below(random, 20);
+        job->n[AXIS_Z] = 10 + random_below(random, 20);
+    } while (job->axes < AXIS_COUNT || job->more.coordinates ||
+             (!job->more.coefficient && job->operator_id != OPERATOR_BIHARMONIC) ||
+             !job_check(job, INFINITY, &failure));
+    sample_complete(random, &sample, false);
+    const bool ok = check_sample(random, &sample);
+    sample_free(&sample);
+    return ok;
+}
+
 static bool check_any_copies(struct random *random, int i)
 {
     return check_copies(random, i % 10 ? 30000 : 3 << 20);
@@ -428,6 +449,7 @@ static const struct kind {
     {"long_lines", 40, check_long_lines},
     {"probes", 200, check_any_probes},
     {"table", 400, check_any_table},
+    {"columns", 150, check_columns},
     {"streaming_3d", 150, check_streaming_3d},
     {"plain", 3000, check_plain},
     {"short", 100, check_short},

@@ -1,0 +1,260 @@
+/* Columns of a 3D grid that blocks march through along z, with a ring of planes in shared memory
+ * that asynchronous copies fill ahead: what kernels of operators with tables share. Next to
+ * periodic sides points are computed too; past other sides, which the interior keeps away from, any
+ * point of the grid stands for what nobody uses. */
+#pragma once
+
+#include "gpu/cuda/grid.cuh"
+
+#include <cuda_pipeline.h>
+
+/* A block's part of a plane: 32 packs × HIGH rows, a pack for each thread, and REACH points around
+ * it, of so many fields. */
+template <typename T, int REACH, int HIGH_, int FIELDS_> struct table_column {
+    enum {
+        V = 16 / sizeof(T),
+        WIDE = 32,
+        HIGH = HIGH_,
+        FIELDS = FIELDS_,
+        THREADS = WIDE * HIGH,
+        X = WIDE * V,
+        PACKS = (REACH + V - 1) / V, /* on each side along x */
+        HALO = PACKS * V,
+        HEIGHT = HIGH + 2 * REACH,
+        LINE = 128 / sizeof(T),
+        PITCH = X + LINE, /* a row's right side and the next one's left side fill a line */
+        PLANE = PITCH * HEIGHT + LINE,
+        AHEAD = 2,
+        RING = REACH + 1 + AHEAD,
+        INNER = WIDE * HEIGHT,
+        UNITS = INNER + 2 * PACKS * HEIGHT,
+        COPIES = (UNITS + THREADS - 1) / THREADS,
+        ELEMENTS = LINE + FIELDS * RING * PLANE /* before the first row a place for its left side */
+    };
+    static_assert(2 * HALO <= LINE, "two sides fit in a line");
+};
+
+struct column_grid {
+    int64_t plane, field;                      /* elements */
+    int32_t n[AXIS_COUNT];                     /* points */
+    int32_t low[AXIS_COUNT], high[AXIS_COUNT]; /* those that are computed */
+    int32_t wraps[AXIS_COUNT], length;         /* of a march */
+    uint32_t columns_x, columns_y, marches;
+};
+
+/* Where index i, at most n past an edge, is read. */
+static __device__ __forceinline__ int brought_in(const column_grid &grid, int a, int i)
+{
+    const int n = grid.n[a];
+    if (grid.wraps[a])
+        i = i < 0 ? i + n : i >= n ? i - n : i;
+    return min(max(i, 0), n - 1);
+}
+
+/* A thread of a column. */
+template <typename T, class Column> struct column_thread {
+    const column_grid &grid;
+    int first, last; /* planes of the march */
+    int64_t field;   /* where the block's begins */
+    int64_t place;   /* of the thread's pack in a plane, or of one that can be read in its stead */
+    int64_t target;  /* of the pack in a plane */
+    int own;         /* in a plane of the ring */
+    unsigned stored; /* bit v: point v is computed */
+    int here;        /* the slot of the first plane that is still needed */
+    T *planes;       /* the ring, where its first row has the column's first x */
+    uint32_t from[Column::COPIES];
+    int to[Column::COPIES];
+
+    __device__ __forceinline__ column_thread(const column_grid &of, T *shared)
+        : grid(of), here(0), planes(shared + Column::LINE)
+    {
+        constexpr int V = Column::V, WIDE = Column::WIDE, PACKS = Column::PACKS,
+                      REACH = (Column::HEIGHT - Column::HIGH) / 2;
+        const int thread = threadIdx.x, nx = grid.n[AXIS_X], ny = grid.n[AXIS_Y];
+        uint32_t block = blockIdx.x;
+        const int x0 = (int)(block % grid.columns_x) * Column::X;
+        block /= grid.columns_x;
+        const int y0 = grid.low[AXIS_Y] + (int)(block % grid.columns_y) * Column::HIGH;
+        block /= grid.columns_y;
+        first = grid.low[AXIS_Z] + (int)(block % grid.marches) * grid.length;
+        last = min(first + grid.length, grid.high[AXIS_Z]);
+        field = (int64_t)(block / grid.marches) * grid.field;
+        /* It copies first packs of the column, then of its sides. */
+#pragma unroll
+        for (int j = 0; j < Column::COPIES; j++) {
+            const int i = thread + j * Column::THREADS, side = max(i - Column::INNER, 0);
+            int row = i / WIDE, at = i % WIDE * V;
+            if (i >= Column::INNER) {
+                row = min(side / (2 * PACKS), Column::HEIGHT - 1);
+                at = side % (2 * PACKS) * V - Column::HALO;
+                at += at < 0 ? 0 : Column::X;
+            }
+            from[j] = (uint32_t)brought_in(grid, AXIS_Y, y0 - REACH + row) * (uint32_t)nx +
+                      (uint32_t)(brought_in(grid, AXIS_X, x0 + at) / V * V);
+            to[j] = row * Column::PITCH + at;
+        }
+        const int tx = thread % WIDE * V, ty = thread / WIDE, x = x0 + tx, y = y0 + ty;
+        place = (int64_t)min(y, ny - 1) * nx + min(x, nx - V);
+        target = (int64_t)y * nx + x;
+        own = (ty + REACH) * Column::PITCH + tx;
+        stored = 0;
+        for (int v = 0; v < V; v++)
+            if (y < grid.high[AXIS_Y] && x + v >= grid.low[AXIS_X] && x + v < grid.high[AXIS_X])
+                stored |= 1u << v;
+    }
+    __device__ __forceinline__ int64_t plane_of(int z) const
+    {
+        return field + brought_in(grid, AXIS_Z, z) * grid.plane;
+    }
+    /* The slot of the plane i past the first one that is needed. */
+    __device__ __forceinline__ int slot(int i) const
+    {
+        return here + i < Column::RING ? here + i : here + i - Column::RING;
+    }
+    /* A plane of a field of the ring. */
+    __device__ __forceinline__ T *at(int slot, int number) const
+    {
+        return planes + (slot * Column::FIELDS + number) * Column::PLANE;
+    }
+    /* Begin to copy plane z of each field, where the march comes that far. */
+    __device__ __forceinline__ void copy(const T *const (&fields)[Column::FIELDS], int z, int slot,
+                                         int reach) const
+    {
+        if (z < last + reach) {
+            const int64_t plane = plane_of(z);
+#pragma unroll
+            for (int j = 0; j < Column::COPIES; j++)
+                if ((j + 1) * Column::THREADS <= Column::UNITS ||
+                    (int)threadIdx.x + j * Column::THREADS < Column::UNITS)
+#pragma unroll
+                    for (int f = 0; f < Column::FIELDS; f++)
+                        __pipeline_memcpy_async(at(slot, f) + to[j], fields[f] + plane + from[j],
+                                                16);
+        }
+        __pipeline_commit();
+    }
+    /* The pack of plane z. */
+    __device__ __forceinline__ void store(T *out, int z, const pack<T, Column::V> &q) const
+    {
+        T *const to_pack = out + field + z * grid.plane + target;
+        if (stored == (1u << Column::V) - 1) {
+            store_pack(to_pack, q);
+        } else if (stored != 0) {
+#pragma unroll
+            for (int v = 0; v < Column::V; v++)
+                if (stored >> v & 1)
+                    to_pack[v] = q.v[v];
+        }
+    }
+};
+
+/* --- launching --- */
+
+/* The row of an axis of those whose points are away from all sides. */
+static inline struct table_row_f64 centred_row(const struct plan *plan, int use, int a)
+{
+    const struct table_header *header = table_of(plan);
+    const struct table_rows *rows = &header->rows[use][a];
+    return table_row(header, header, rows, rows->low + rows->high);
+}
+
+static inline bool axis_wraps(const struct plan *plan, int a)
+{
+    return table_of(plan)->axis_of[a].side[SIDE_LOW].map == SIDE_MAP_PERIODIC;
+}
+
+/* Are columns of that many bytes possible? Then the interior grows to the periodic sides. */
+static inline bool columns_take(struct geometry *g, size_t bytes)
+{
+    const struct table_header *header = table_of(g->plan);
+    int device, most;
+    if (header->active != (1 << AXIS_COUNT) - 1 ||
+        header->axis_of[AXIS_X].n % (16 / (int)plan_element_bytes(g->plan)) != 0 ||
+        header->axis_of[AXIS_Z].stride > UINT32_MAX || cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
+            cudaSuccess ||
+        bytes > (size_t)most)
+        return false;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (header->axis_of[a].n > INT32_MAX / 2 ||
+            (axis_wraps(g->plan, a) && header->axis_of[a].n < 2 * TABLE_RADIUS))
+            return false;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (axis_wraps(g->plan, a)) {
+            g->low[a] = g->begin[a];
+            g->high[a] = g->end[a];
+        }
+    geometry_boundary(g);
+    return true;
+}
+
+/* How many blocks; before: planes of a march until its first result. */
+template <class Column>
+static int64_t divide_columns(const struct geometry *g, int each, int before, column_grid *grid)
+{
+    const struct table_header *header = table_of(g->plan);
+    grid->plane = header->axis_of[AXIS_Z].stride;
+    grid->field = (int64_t)header->points;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        grid->n[a] = (int32_t)header->axis_of[a].n;
+        grid->wraps[a] = axis_wraps(g->plan, a);
+        grid->low[a] = (int32_t)g->low[a];
+        grid->high[a] = (int32_t)g->high[a];
+    }
+    const int64_t rows = grid->high[AXIS_Y] - grid->low[AXIS_Y];
+    const int64_t planes = grid->high[AXIS_Z] - grid->low[AXIS_Z];
+    grid->columns_x = (uint32_t)((grid->n[AXIS_X] + Column::X - 1) / Column::X);
+    grid->columns_y = (uint32_t)((rows + Column::HIGH - 1) / Column::HIGH);
+    const int64_t columns = (int64_t)grid->columns_x * grid->columns_y * (int64_t)g->plan->batch;
+    grid->length = (int32_t)column_length(planes, columns, (int64_t)g->units * each, before);
+    grid->marches = (uint32_t)((planes + grid->length - 1) / grid->length);
+    return columns * grid->marches;
+}
+
+/* One argument after the shape: the output. */
+template <class Shape, typename T>
+static cudaError_t launch_columns(void (*kernel)(Shape, T *), Shape *shape, T *out, int64_t blocks,
+                                  int threads, size_t bytes, cudaStream_t stream)
+{
+    void *arguments[] = {shape, &out};
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3((unsigned)threads), arguments,
+                            bytes, stream);
+}
+
+/* use(of), of Of<T, R> for the plan's dtype and the radius of its second derivatives; `none`
+ * without one. */
+template <template <typename, int> class Of, typename T, int R = 1, class Use, typename Result>
+static Result with_columns(int radius, const Use &use, Result none)
+{
+    if constexpr (R > PLAN_RADIUS)
+        return none;
+    else
+        return radius == R ? use(Of<T, R>()) : with_columns<Of, T, R + 1>(radius, use, none);
+}
+
+template <template <typename, int> class Of, class Use, typename Result>
+static Result with_columns_of(const struct plan *plan, const Use &use, Result none)
+{
+    const bool is_biharmonic = table_of(plan)->form == TABLE_FORM_BIHARMONIC;
+    const int use_of = is_biharmonic ? TABLE_ROWS_INNER : TABLE_ROWS_OF_FACTORS;
+    const int radius = centred_row(plan, use_of, AXIS_X).count;
+    return plan->dtype == DTYPE_F32 ? with_columns<Of, float>(radius, use, none)
+                                    : with_columns<Of, double>(radius, use, none);
+}
+
+template <template <typename, int> class Of> static bool columns_of(struct geometry *g)
+{
+    return with_columns_of<Of>(
+        g->plan, [&](auto of) { return columns_take(g, decltype(of)::BYTES); }, false);
+}
+
+template <template <typename, int> class Of>
+static cudaError_t launch_columns_of(const struct geometry *g, const struct table_pass *pass)
+{
+    return with_columns_of<Of>(
+        g->plan, [&](auto of) { return decltype(of)::run(g, pass); },
+        (cudaError_t)cudaErrorInvalidValue);
+}
