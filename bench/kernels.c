@@ -560,6 +560,75 @@ static void diffusion_with_source(int axes, uint64_t n, enum dtype dtype, int ac
     add_rows(name, &job, boundary, 0, AGAINST_COPY, bar);
 }
 
+/* Crank–Nicolson split by axes, with steps far beyond what forward Euler takes; κ is a number, or a
+ * field. */
+static void adi(int axes, uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, bool field,
+                const char *boundary, double bar)
+{
+    char name[40];
+    struct job job = job_of(OPERATOR_DIFFUSION, dtype, 2, axes, nx, ny, nz);
+    job.more.scheme = SCHEME_ADI;
+    job.more.coefficient = field;
+    job.more.coefficient_max = field;
+    job.steps = 2;
+    job.dt = 5;
+    for (int a = 0; a < axes; a++) {
+        job.diffusivity[a] = field ? 0 : 1;
+        set_boundary(&job, a, boundary);
+    }
+    snprintf(name, sizeof name, "adi %dD%s", axes, field ? " of a field" : "");
+    add_rows(name, &job, boundary, 0, AGAINST_COPY, bar);
+}
+
+/* ∇·(k∇f), and a diffusion of a field k; biharmonic. */
+static void flows(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy, double bar)
+{
+    char name[40];
+    struct job job = job_of(OPERATOR_LAPLACIAN, dtype, accuracy, 3, nx, ny, nz);
+    job.more.coefficient = 1;
+    snprintf(name, sizeof name, "div(k grad) 3D accuracy %d", accuracy);
+    add_rows(name, &job, "periodic", 0, AGAINST_COPY, bar);
+    if (accuracy > 2)
+        return;
+    job.operator_id = OPERATOR_DIFFUSION;
+    job.more.coefficient_max = 1;
+    job.steps = 2;
+    job.dt = 0.1;
+    add_rows("diffusion of a field 3D accuracy 2", &job, "periodic", 0, AGAINST_COPY, bar);
+}
+
+static void biharmonic(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy,
+                       double bar)
+{
+    char name[40];
+    const struct job job = job_of(OPERATOR_BIHARMONIC, dtype, accuracy, 3, nx, ny, nz);
+    snprintf(name, sizeof name, "biharmonic 3D accuracy %d", accuracy);
+    add_rows(name, &job, "periodic", 0, AGAINST_COPY, bar);
+}
+
+/* What a step, or an application, may take, as a share of the copy of what it must move. float64
+ * has 0.9 of float32's, shapes that nothing divides 0.8. */
+static void lines_and_flows(uint64_t cube, uint64_t plane)
+{
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++) {
+        const enum dtype type = (enum dtype)dtype;
+        const double share = type == DTYPE_F32 ? 1 : 0.9;
+        adi(3, cube, cube, cube, type, false, "derivative", 0.173 * share);
+        adi(3, cube, cube, cube, type, false, "periodic", 0.173 * share);
+        adi(3, cube - 3, cube - 1, cube + 1, type, false, "derivative", 0.138 * share);
+        adi(2, plane, plane, 1, type, false, "derivative", 0);
+        adi(3, cube, cube, cube, type, true, "derivative", 0.097 * share);
+        adi(3, cube, cube, cube, type, true, "periodic", 0);
+        adi(3, cube - 3, cube - 1, cube + 1, type, true, "derivative", 0.078 * share);
+        flows(cube, cube, cube, type, 2, 0.9 * share);
+        flows(cube, cube, cube, type, 4, 0.7 * share);
+        flows(cube, cube, cube, type, 8, 0.217 * share);
+        flows(cube - 3, cube - 1, cube + 1, type, 2, 0.72 * share);
+        biharmonic(cube, cube, cube, type, 2, 0.43 * share);
+        biharmonic(cube, cube, cube, type, 8, 0.24 * share);
+    }
+}
+
 /* Compared with the copy roofline: the bytes of a step at the speed of copies larger than caches.
  */
 static void diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64_t steps,
@@ -693,6 +762,7 @@ static void rows_cuda(void)
         diffusion(3, cube, DTYPE_F32, 8, steps_3d, of_3d[b], 0.85);
     }
     stencils(cube, 2 * plane);
+    lines_and_flows(cube, 2 * plane);
     /* What a pass adds to its centred rows. */
     for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++) {
         rk4(3, cube, (enum dtype)dtype, 2, "periodic", 2);
