@@ -6,9 +6,9 @@
 
 enum {
     SHARED_BYTES = 160 << 10, /* a block's, on any device from sm_80 on */
-    AHEAD = 2,                /* planes that are on their way */
     LINE_BYTES = 128,
-    ROWS_MOST = 4
+    ROWS_MOST = 4,
+    MANY_POINTS = 60 /* arithmetic takes longer than memory */
 };
 
 /* How far a key's offsets reach along each axis; along x and y 0 is within. */
@@ -48,25 +48,26 @@ bool kernel_key_check(const struct kernel_key *key)
 
 struct kernel_tile kernel_tile_of(const struct kernel_key *key)
 {
-    /* In order of preference: the first whose planes fit. */
+    /* In order of preference: the first whose planes fit. Where there are many points, blocks are
+     * smaller: one computes while another waits. In 2D more rows a thread share what they read. */
     static const struct {
-        int wide, high, rows;
-    } tiles[] = {{64, 8, 2}, {64, 4, 2}, {32, 4, 2}, {32, 4, 1}, {16, 4, 1}};
+        int wide, high, rows, ahead;
+    } tiles[] = {{64, 4, 4, 2}, {64, 8, 2, 3}, {64, 4, 2, 2},
+                 {32, 4, 2, 2}, {32, 4, 1, 2}, {16, 4, 1, 2}};
     const struct reach reach = reach_of(key);
-    const int element = key->dtype == DTYPE_F32 ? 4 : 8;
-    const int held = reach.gather ? reach.high[AXIS_Z] - reach.low[AXIS_Z] + 1 : 1;
-    struct kernel_tile tile = {.pack = 16 / element, .planes = held + AHEAD};
-    tile.before = reach.high[AXIS_Z] - reach.low[AXIS_Z] + AHEAD;
-    for (int i = key->aligned ? 0 : 2; i < (int)(sizeof tiles / sizeof tiles[0]); i++) {
+    const int element = key->dtype == DTYPE_F32 ? 4 : 8, line = LINE_BYTES / element;
+    const int depth = reach.high[AXIS_Z] - reach.low[AXIS_Z];
+    struct kernel_tile tile = {.pack = 16 / element};
+    const int first = !key->aligned ? 3 : key->points < MANY_POINTS ? 1 : key->axes == 2 ? 0 : 2;
+    for (int i = first; i < (int)(sizeof tiles / sizeof tiles[0]); i++) {
         tile.wide = tiles[i].wide;
         tile.high = tiles[i].high;
         tile.rows = tiles[i].rows;
-        if (i == 0 && key->axes == 2 && reach.high[AXIS_Y] - reach.low[AXIS_Y] > 4)
-            tile.rows = ROWS_MOST; /* neighbouring rows share most of what they read */
-        const int line = LINE_BYTES / element;
+        tile.ahead = tiles[i].ahead;
+        tile.before = depth + tile.ahead;
         const int height = kernel_tile_y(&tile) + reach.high[AXIS_Y] - reach.low[AXIS_Y];
-        tile.shared_bytes = (int64_t)element *
-                            (line + (int64_t)tile.planes * height * (kernel_tile_x(&tile) + line));
+        const int64_t planes = (reach.gather ? depth + 1 : 1) + tile.ahead;
+        tile.shared_bytes = element * (line + planes * height * (kernel_tile_x(&tile) + line));
         if (tile.shared_bytes <= SHARED_BYTES)
             break;
     }
@@ -203,14 +204,15 @@ static void put_shape(struct writer *w, const char *name)
         "typedef stencil_shape<%s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d> %s_shape;\n",
         w->type, w->key->axes, w->key->aligned, w->tile.wide, w->tile.high, w->tile.rows,
         reach->low[AXIS_X], reach->high[AXIS_X], reach->low[AXIS_Y], reach->high[AXIS_Y],
-        reach->low[AXIS_Z], reach->high[AXIS_Z], reach->gather, AHEAD, name);
+        reach->low[AXIS_Z], reach->high[AXIS_Z], reach->gather, w->tile.ahead, name);
     put(&w->text, "struct %s_arguments { stencil_grid grid; %s w[%d]; };\n", name, w->type,
         w->key->points);
     put(&w->text,
-        "extern \"C\" __global__ void __launch_bounds__(%d)\n"
+        "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n"
         "%s(const __grid_constant__ %s_arguments a, const %s *__restrict__ in,\n"
         "   %s *__restrict__ out)\n{\n",
-        w->tile.wide * w->tile.high, name, name, w->type, w->type);
+        w->tile.wide * w->tile.high, w->key->points >= MANY_POINTS ? 2 : 1, name, name, w->type,
+        w->type);
     put(&w->text,
         "extern __shared__ __align__(128) unsigned char shared_memory[];\n"
         "stencil_march<%s_shape> march(a.grid, (%s *)shared_memory, in, out);\n",

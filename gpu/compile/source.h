@@ -33,7 +33,7 @@ struct kernel_key {
 struct kernel_tile {
     int wide, high, rows; /* threads along x and y; rows of a pack each that a thread computes */
     int pack;             /* points along x */
-    int planes;           /* in shared memory */
+    int ahead;            /* planes that are on their way */
     int before;           /* planes that are read before the first result */
     int64_t shared_bytes;
 };
