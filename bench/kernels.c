@@ -741,6 +741,17 @@ static void rows_cuda(void)
     vector_operators(cube, cube, cube, DTYPE_F64, 8, "periodic", 0.85);
     vector_operators(cube, cube, cube, DTYPE_F32, 8, "one-sided", 0);
     vector_operators(cube + 1, cube - 1, cube - 3, DTYPE_F32, 8, "periodic", 0);
+    /* sides with numbers */
+    laplacian(cube, cube, cube, DTYPE_F32, 2, "value", 0.80);
+    laplacian(cube, cube, cube, DTYPE_F32, 8, "value", 0.67);
+    laplacian(cube, cube, cube, DTYPE_F32, 8, "mixed", 0.65);
+    laplacian(cube, cube, cube, DTYPE_F32, 8, "curvature", 0.65);
+    laplacian(cube, cube, cube, DTYPE_F64, 8, "value", 0);
+    laplacian(cube + 1, cube - 1, cube - 3, DTYPE_F32, 8, "value", 0);
+    cubes(cube, DTYPE_F32, 1, 8, "value", 0);
+    vector_operators(cube, cube, cube, DTYPE_F32, 8, "value", 0.65);
+    vector_operators(cube, cube, cube, DTYPE_F32, 8, "mixed", 0);
+    diffusion(3, cube, DTYPE_F32, 8, steps_3d, "mixed", 0);
     static const double bars_16384[] = {3.4, 1.9, 1.2}, bars_4096[] = {2.2, 1.3, 0.9};
     for (int i = 0; i < 3; i++) {
         diffusion(2, wide, DTYPE_F32, 2 << i, steps, "periodic", bars_16384[i]);

@@ -300,8 +300,8 @@ static __device__ __forceinline__ void store_between(T *row, int64_t x0, const p
 
 /* The point of the boundary that a thread computes, in numbers as short as will do: divisions are
  * most of this. */
-template <typename N>
-static __device__ __forceinline__ void boundary_place(const boundary_shape &shape, N thread,
+template <typename N, class Shape>
+static __device__ __forceinline__ void boundary_place(const Shape &shape, N thread,
                                                       int64_t at[AXIS_COUNT], uint64_t *field)
 {
     const N number = thread / (N)shape.points;
@@ -319,7 +319,8 @@ static __device__ __forceinline__ void boundary_place(const boundary_shape &shap
 }
 
 /* … and the number of its field of the batch; false where there is none left. */
-static __device__ __forceinline__ bool boundary_find(const boundary_shape &shape, uint64_t thread,
+template <class Shape>
+static __device__ __forceinline__ bool boundary_find(const Shape &shape, uint64_t thread,
                                                      int64_t at[AXIS_COUNT], uint64_t *field)
 {
     const uint64_t points = (uint64_t)(shape.points * shape.batch);

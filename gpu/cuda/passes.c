@@ -3,7 +3,7 @@
  *   interior:  the points that are centred on every active axis → a family of the table below, for
  *              gradients, divergences and curls vector_operators.cu, and for plans that have more
  *              than those take interior.cu
- *   boundary:  all others → boundary.cu, of plans that are not plain points.cu
+ *   boundary:  all others → boundary.cu, of plans that are not plain table_boundary.cu
  *
  * Families that do several passes at once do the interior and the boundary. */
 #include "gpu/cuda/adi.h"

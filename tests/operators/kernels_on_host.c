@@ -277,7 +277,7 @@ static bool check_any_scheme(struct random *random, int i)
 
 static bool check_any_table(struct random *random, int i)
 {
-    return check_family(random, i % 8 ? FAMILY_TABLE : FAMILY_CONDUCTING, i % 10 ? 1000 : 8000);
+    return check_family(random, i % 8 ? FAMILY_TABLE : FAMILY_CONDUCTING, i % 10 ? 2000 : 60000);
 }
 
 /* Diffusions of any scheme and plain ones, with probes. */
