@@ -5,8 +5,8 @@
 #include "gpu/cuda/column.cuh"
 
 /* Of second derivatives of radius R; those of order 4 reach one further. */
-template <typename T, int R> struct biharmonic_column {
-    using Column = table_column<T, R + 1, (R == 1 ? 12 : 8), 1>;
+template <typename T, int R, bool ALIGNED> struct biharmonic_column {
+    using Column = table_column<T, R + 1, (R == 1 ? 12 : 8), 1, ALIGNED>;
     enum {
         ROWS = Column::HIGH + 2 * R, /* of second derivatives along x */
         PLANE = Column::X * ROWS,
@@ -36,12 +36,12 @@ static __device__ __forceinline__ T add_pairs(const T *w, T acc, const Pair &pai
     return acc;
 }
 
-template <typename T, int R>
-static __global__ void __launch_bounds__(biharmonic_column<T, R>::Column::THREADS,
-                                         biharmonic_column<T, R>::BLOCKS)
+template <typename T, int R, bool ALIGNED>
+static __global__ void __launch_bounds__(biharmonic_column<T, R, ALIGNED>::Column::THREADS,
+                                         biharmonic_column<T, R, ALIGNED>::BLOCKS)
     biharmonic_kernel(const __grid_constant__ biharmonic_shape<T, R> shape, T *__restrict__ out)
 {
-    using Biharmonic = biharmonic_column<T, R>;
+    using Biharmonic = biharmonic_column<T, R, ALIGNED>;
     using Column = typename Biharmonic::Column;
     constexpr int V = Column::V, WIDE = Column::WIDE, REACH = R + 1, PACKS_XX = (R + V - 1) / V,
                   HALO_XX = PACKS_XX * V;
@@ -93,7 +93,7 @@ static __global__ void __launch_bounds__(biharmonic_column<T, R>::Column::THREAD
         column.copy(fields, i < R ? column.last + REACH : begin + i, i, REACH);
 #pragma unroll
     for (int i = 2 * R; i < 2 * REACH; i++)
-        u[i] = load_pack<V>(shape.u + column.plane_of(begin - REACH + i) + column.place);
+        u[i] = column.load(shape.u, begin - REACH + i);
     int slot_xx = 0; /* of plane z in that ring */
 #pragma unroll 1
     for (int z = begin; z < column.last; z++) {
@@ -110,7 +110,7 @@ static __global__ void __launch_bounds__(biharmonic_column<T, R>::Column::THREAD
         T *const newest = planes_xx + (slot_xx == 0 ? R : slot_xx - 1) * Biharmonic::PLANE + tx;
         slot_xx = slot_xx == R ? 0 : slot_xx + 1;
         const pack<T, V> &own = u[REACH + R];
-        xx[2 * R] = derive_x([&](int at) { return at == 0 ? own : shared_pack(next + at); });
+        xx[2 * R] = derive_x([&](int at) { return shared_pack(next + at); });
         yy[2 * R] = derive_y(own, [&](int row) { return shared_pack(next + row * Column::PITCH); });
         store_shared(newest + (ty + R) * Column::X, xx[2 * R]);
         for (int i = ty; i < 2 * R; i += Column::HIGH) {
@@ -191,8 +191,8 @@ static __global__ void __launch_bounds__(biharmonic_column<T, R>::Column::THREAD
     }
 }
 
-template <typename T, int R> struct biharmonic_of {
-    using Biharmonic = biharmonic_column<T, R>;
+template <typename T, int R, bool ALIGNED> struct biharmonic_of {
+    using Biharmonic = biharmonic_column<T, R, ALIGNED>;
     using Column = typename Biharmonic::Column;
     static constexpr size_t BYTES = Biharmonic::BYTES;
 
@@ -219,7 +219,7 @@ template <typename T, int R> struct biharmonic_of {
         }
         const int64_t blocks =
             divide_columns<Column>(g, Biharmonic::BLOCKS, 3 * R + 1 + Column::AHEAD, &shape.grid);
-        return launch_columns(biharmonic_kernel<T, R>, &shape, (T *)pass->out[0], blocks,
+        return launch_columns(biharmonic_kernel<T, R, ALIGNED>, &shape, (T *)pass->out[0], blocks,
                               Column::THREADS, BYTES, g->stream);
     }
 };

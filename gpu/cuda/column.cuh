@@ -10,9 +10,11 @@
 
 /* A block's part of a plane: 32 packs × HIGH rows, a pack for each thread, and REACH points around
  * it, of so many fields. */
-template <typename T, int REACH, int HIGH_, int FIELDS_> struct table_column {
+template <typename T, int REACH, int HIGH_, int FIELDS_, bool ALIGNED_> struct table_column {
+    static constexpr bool ALIGNED = ALIGNED_; /* rows are whole packs */
     enum {
         V = 16 / sizeof(T),
+        UNIT = ALIGNED ? V : 1, /* of a copy */
         WIDE = 32,
         HIGH = HIGH_,
         FIELDS = FIELDS_,
@@ -26,10 +28,11 @@ template <typename T, int REACH, int HIGH_, int FIELDS_> struct table_column {
         PLANE = PITCH * HEIGHT + LINE,
         AHEAD = 2,
         RING = REACH + 1 + AHEAD,
-        INNER = WIDE * HEIGHT,
-        UNITS = INNER + 2 * PACKS * HEIGHT,
+        INNER = X / UNIT * HEIGHT,
+        UNITS = INNER + 2 * HALO / UNIT * HEIGHT,
         COPIES = (UNITS + THREADS - 1) / THREADS,
-        ELEMENTS = LINE + FIELDS * RING * PLANE /* before the first row a place for its left side */
+        RINGS = LINE + FIELDS * RING * PLANE, /* before the first row a place for its left side */
+        ELEMENTS = RINGS + (ALIGNED ? 0 : HIGH * X)
     };
     static_assert(2 * HALO <= LINE, "two sides fit in a line");
 };
@@ -42,12 +45,12 @@ struct column_grid {
     uint32_t columns_x, columns_y, marches;
 };
 
-/* Where index i, at most n past an edge, is read. */
+/* Where index i is read. */
 static __device__ __forceinline__ int brought_in(const column_grid &grid, int a, int i)
 {
     const int n = grid.n[a];
     if (grid.wraps[a])
-        i = i < 0 ? i + n : i >= n ? i - n : i;
+        i = i < 0 ? n - 1 - (-1 - i) % n : i >= n ? i % n : i;
     return min(max(i, 0), n - 1);
 }
 
@@ -56,10 +59,8 @@ template <typename T, class Column> struct column_thread {
     const column_grid &grid;
     int first, last; /* planes of the march */
     int64_t field;   /* where the block's begins */
-    int64_t place;   /* of the thread's pack in a plane, or of one that can be read in its stead */
-    int64_t target;  /* of the pack in a plane */
-    int own;         /* in a plane of the ring */
-    unsigned stored; /* bit v: point v is computed */
+    int x, y;        /* of the thread's pack */
+    int own;         /* … in a plane of the ring */
     int here;        /* the slot of the first plane that is still needed */
     T *planes;       /* the ring, where its first row has the column's first x */
     uint32_t from[Column::COPIES];
@@ -68,7 +69,8 @@ template <typename T, class Column> struct column_thread {
     __device__ __forceinline__ column_thread(const column_grid &of, T *shared)
         : grid(of), here(0), planes(shared + Column::LINE)
     {
-        constexpr int V = Column::V, WIDE = Column::WIDE, PACKS = Column::PACKS,
+        constexpr int V = Column::V, WIDE = Column::WIDE, UNIT = Column::UNIT,
+                      ROW = Column::X / UNIT, SIDES = 2 * Column::HALO / UNIT,
                       REACH = (Column::HEIGHT - Column::HIGH) / 2;
         const int thread = threadIdx.x, nx = grid.n[AXIS_X], ny = grid.n[AXIS_Y];
         uint32_t block = blockIdx.x;
@@ -83,24 +85,19 @@ template <typename T, class Column> struct column_thread {
 #pragma unroll
         for (int j = 0; j < Column::COPIES; j++) {
             const int i = thread + j * Column::THREADS, side = max(i - Column::INNER, 0);
-            int row = i / WIDE, at = i % WIDE * V;
+            int row = i / ROW, at = i % ROW * UNIT;
             if (i >= Column::INNER) {
-                row = min(side / (2 * PACKS), Column::HEIGHT - 1);
-                at = side % (2 * PACKS) * V - Column::HALO;
+                row = min(side / SIDES, Column::HEIGHT - 1);
+                at = side % SIDES * UNIT - Column::HALO;
                 at += at < 0 ? 0 : Column::X;
             }
             from[j] = (uint32_t)brought_in(grid, AXIS_Y, y0 - REACH + row) * (uint32_t)nx +
-                      (uint32_t)(brought_in(grid, AXIS_X, x0 + at) / V * V);
+                      (uint32_t)(brought_in(grid, AXIS_X, x0 + at) / UNIT * UNIT);
             to[j] = row * Column::PITCH + at;
         }
-        const int tx = thread % WIDE * V, ty = thread / WIDE, x = x0 + tx, y = y0 + ty;
-        place = (int64_t)min(y, ny - 1) * nx + min(x, nx - V);
-        target = (int64_t)y * nx + x;
-        own = (ty + REACH) * Column::PITCH + tx;
-        stored = 0;
-        for (int v = 0; v < V; v++)
-            if (y < grid.high[AXIS_Y] && x + v >= grid.low[AXIS_X] && x + v < grid.high[AXIS_X])
-                stored |= 1u << v;
+        x = x0 + thread % WIDE * V;
+        y = y0 + thread / WIDE;
+        own = (thread / WIDE + REACH) * Column::PITCH + thread % WIDE * V;
     }
     __device__ __forceinline__ int64_t plane_of(int z) const
     {
@@ -129,21 +126,48 @@ template <typename T, class Column> struct column_thread {
 #pragma unroll
                     for (int f = 0; f < Column::FIELDS; f++)
                         __pipeline_memcpy_async(at(slot, f) + to[j], fields[f] + plane + from[j],
-                                                16);
+                                                Column::UNIT * sizeof(T));
         }
         __pipeline_commit();
     }
-    /* The pack of plane z. */
+    /* The thread's pack of an array at plane z; past a row's end, or the last row, points that can
+     * be read. */
+    __device__ __forceinline__ pack<T, Column::V> load(const T *array, int z) const
+    {
+        constexpr int V = Column::V;
+        const int n = grid.n[AXIS_X];
+        const T *const from_row = array + plane_of(z) + (int64_t)min(y, grid.n[AXIS_Y] - 1) * n;
+        pack<T, V> q;
+        if constexpr (Column::ALIGNED)
+            q = load_pack<V>(from_row + min(x, n - V));
+        else
+#pragma unroll
+            for (int v = 0; v < V; v++)
+                q.v[v] = from_row[min(x + v, n - 1)];
+        return q;
+    }
+    /* The pack of plane z. A warp has a row, whose points go through shared memory where they are
+     * not stored as packs. */
     __device__ __forceinline__ void store(T *out, int z, const pack<T, Column::V> &q) const
     {
-        T *const to_pack = out + field + z * grid.plane + target;
-        if (stored == (1u << Column::V) - 1) {
-            store_pack(to_pack, q);
-        } else if (stored != 0) {
+        constexpr int V = Column::V, WIDE = Column::WIDE;
+        const int low = grid.low[AXIS_X], high = grid.high[AXIS_X];
+        T *const row = out + field + z * grid.plane + (int64_t)y * grid.n[AXIS_X];
+        if constexpr (Column::ALIGNED) {
+            if (y < grid.high[AXIS_Y])
+                store_between(row, x, q, low, high);
+        } else {
+            T *const stage = planes - Column::LINE + Column::RINGS + threadIdx.x / WIDE * Column::X;
+            const int lane = threadIdx.x % WIDE;
+            store_shared(stage + lane * V, q);
+            __syncwarp();
 #pragma unroll
-            for (int v = 0; v < Column::V; v++)
-                if (stored >> v & 1)
-                    to_pack[v] = q.v[v];
+            for (int i = 0; i < V; i++) {
+                const int at = lane + i * WIDE, there = x - lane * V + at;
+                if (y < grid.high[AXIS_Y] && there >= low && there < high)
+                    row[there] = stage[at];
+            }
+            __syncwarp();
         }
     }
 };
@@ -163,21 +187,24 @@ static inline bool axis_wraps(const struct plan *plan, int a)
     return table_of(plan)->axis_of[a].side[SIDE_LOW].map == SIDE_MAP_PERIODIC;
 }
 
+static inline bool rows_are_packs(const struct plan *plan)
+{
+    return table_of(plan)->axis_of[AXIS_X].n % (16 / (int)plan_element_bytes(plan)) == 0;
+}
+
 /* Are columns of that many bytes possible? Then the interior grows to the periodic sides. */
 static inline bool columns_take(struct geometry *g, size_t bytes)
 {
     const struct table_header *header = table_of(g->plan);
     int device, most;
-    if (header->active != (1 << AXIS_COUNT) - 1 ||
-        header->axis_of[AXIS_X].n % (16 / (int)plan_element_bytes(g->plan)) != 0 ||
-        header->axis_of[AXIS_Z].stride > UINT32_MAX || cudaGetDevice(&device) != cudaSuccess ||
+    if (header->active != (1 << AXIS_COUNT) - 1 || header->axis_of[AXIS_Z].stride > UINT32_MAX ||
+        cudaGetDevice(&device) != cudaSuccess ||
         cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
             cudaSuccess ||
         bytes > (size_t)most)
         return false;
     for (int a = 0; a < AXIS_COUNT; a++)
-        if (header->axis_of[a].n > INT32_MAX / 2 ||
-            (axis_wraps(g->plan, a) && header->axis_of[a].n < 2 * TABLE_RADIUS))
+        if (header->axis_of[a].n > INT32_MAX / 2)
             return false;
     for (int a = 0; a < AXIS_COUNT; a++)
         if (axis_wraps(g->plan, a)) {
@@ -224,34 +251,37 @@ static cudaError_t launch_columns(void (*kernel)(Shape, T *), Shape *shape, T *o
                             bytes, stream);
 }
 
-/* use(of), of Of<T, R> for the plan's dtype and the radius of its second derivatives; `none`
- * without one. */
-template <template <typename, int> class Of, typename T, int R = 1, class Use, typename Result>
-static Result with_columns(int radius, const Use &use, Result none)
+/* use(of), of Of<T, R, ALIGNED> for the plan and the radius of its second derivatives; `none` where
+ * there is none. */
+template <template <typename, int, bool> class Of, typename T, int R = 1, class Use,
+          typename Result>
+static Result with_columns(const struct plan *plan, int radius, const Use &use, Result none)
 {
     if constexpr (R > PLAN_RADIUS)
         return none;
     else
-        return radius == R ? use(Of<T, R>()) : with_columns<Of, T, R + 1>(radius, use, none);
+        return radius != R            ? with_columns<Of, T, R + 1>(plan, radius, use, none)
+               : rows_are_packs(plan) ? use(Of<T, R, true>())
+                                      : use(Of<T, R, false>());
 }
 
-template <template <typename, int> class Of, class Use, typename Result>
+template <template <typename, int, bool> class Of, class Use, typename Result>
 static Result with_columns_of(const struct plan *plan, const Use &use, Result none)
 {
     const bool is_biharmonic = table_of(plan)->form == TABLE_FORM_BIHARMONIC;
     const int use_of = is_biharmonic ? TABLE_ROWS_INNER : TABLE_ROWS_OF_FACTORS;
     const int radius = centred_row(plan, use_of, AXIS_X).count;
-    return plan->dtype == DTYPE_F32 ? with_columns<Of, float>(radius, use, none)
-                                    : with_columns<Of, double>(radius, use, none);
+    return plan->dtype == DTYPE_F32 ? with_columns<Of, float>(plan, radius, use, none)
+                                    : with_columns<Of, double>(plan, radius, use, none);
 }
 
-template <template <typename, int> class Of> static bool columns_of(struct geometry *g)
+template <template <typename, int, bool> class Of> static bool columns_of(struct geometry *g)
 {
     return with_columns_of<Of>(
         g->plan, [&](auto of) { return columns_take(g, decltype(of)::BYTES); }, false);
 }
 
-template <template <typename, int> class Of>
+template <template <typename, int, bool> class Of>
 static cudaError_t launch_columns_of(const struct geometry *g, const struct table_pass *pass)
 {
     return with_columns_of<Of>(

@@ -4,8 +4,9 @@
  * order of roundings is that of numerics/table_point.h. */
 #include "gpu/cuda/column.cuh"
 
-template <typename T, int R>
-using flux_column = table_column<T, R, (R == 1 ? 12 : 8), 2>; /* fewer threads, more registers */
+template <typename T, int R, bool ALIGNED>
+using flux_column =
+    table_column<T, R, (R == 1 ? 12 : 8), 2, ALIGNED>; /* fewer threads, more registers */
 
 template <typename T, int R> struct flux_shape {
     column_grid grid;
@@ -48,11 +49,11 @@ static __device__ __forceinline__ void distances(const Run &run)
 
 template <int R> static constexpr int BLOCKS = R <= 2 ? 2 : 1; /* of a multiprocessor */
 
-template <typename T, int R>
-static __global__ void __launch_bounds__(flux_column<T, R>::THREADS, BLOCKS<R>)
+template <typename T, int R, bool ALIGNED>
+static __global__ void __launch_bounds__(flux_column<T, R, ALIGNED>::THREADS, BLOCKS<R>)
     divergence_kernel(const __grid_constant__ flux_shape<T, R> shape, T *__restrict__ out)
 {
-    using Column = flux_column<T, R>;
+    using Column = flux_column<T, R, ALIGNED>;
     constexpr int V = Column::V, PACKS = Column::PACKS, HALO = Column::HALO;
     extern __shared__ __align__(128) unsigned char shared_memory[];
     column_thread<T, Column> column(shape.grid, (T *)shared_memory);
@@ -66,9 +67,8 @@ static __global__ void __launch_bounds__(flux_column<T, R>::THREADS, BLOCKS<R>)
     pack<T, V> flux[R][R];                 /* along z between points m apart, the latest first */
 #pragma unroll
     for (int i = 0; i < R; i++) {
-        const int64_t at = column.plane_of(first - R + i) + column.place;
-        u[i] = load_pack<V>(shape.u + at);
-        c[i] = load_pack<V>(shape.k + at);
+        u[i] = column.load(shape.u, first - R + i);
+        c[i] = column.load(shape.k, first - R + i);
     }
     __pipeline_wait_prior(Column::AHEAD);
     __syncthreads();
@@ -85,14 +85,11 @@ static __global__ void __launch_bounds__(flux_column<T, R>::THREADS, BLOCKS<R>)
     };
 #pragma unroll 1
     for (int z = first; z < column.last; z++) {
-        const int64_t place = column.field + z * shape.grid.plane + column.place;
         pack<T, V> acc = {}, source = {};
-        if (shape.terms.base)
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                acc.v[v] = shape.terms.base[place + v];
+        if (shape.terms.base) /* which may be the array that is written */
+            acc = column.load((const T *)shape.terms.base, z);
         if (shape.terms.source)
-            source = load_pack<V>(shape.terms.source + place);
+            source = column.load(shape.terms.source, z);
         __pipeline_wait_prior(Column::AHEAD - 1);
         __syncthreads();
         column.copy(fields, z + R + Column::AHEAD, column.slot(R + Column::AHEAD), R);
@@ -183,8 +180,8 @@ static __global__ void __launch_bounds__(flux_column<T, R>::THREADS, BLOCKS<R>)
     }
 }
 
-template <typename T, int R> struct divergence_of {
-    using Column = flux_column<T, R>;
+template <typename T, int R, bool ALIGNED> struct divergence_of {
+    using Column = flux_column<T, R, ALIGNED>;
     static constexpr size_t BYTES = sizeof(T) * Column::ELEMENTS;
 
     static cudaError_t run(const struct geometry *g, const struct table_pass *pass)
@@ -205,7 +202,7 @@ template <typename T, int R> struct divergence_of {
         shape.terms = terms_of<T>(plan, pass);
         shape.adds_self = header->identity || (shape.terms.has_base && !shape.terms.base);
         const int64_t blocks = divide_columns<Column>(g, BLOCKS<R>, R + Column::AHEAD, &shape.grid);
-        return launch_columns(divergence_kernel<T, R>, &shape, (T *)pass->out[0], blocks,
+        return launch_columns(divergence_kernel<T, R, ALIGNED>, &shape, (T *)pass->out[0], blocks,
                               Column::THREADS, BYTES, g->stream);
     }
 };

@@ -338,23 +338,15 @@ template <typename T> static interior_function<T> find_kernel(int form, int pair
         interior_kernel<T, sum_of<3, 1>>, interior_kernel<T, sum_of<4, 1>>,
         interior_kernel<T, sum_of<5, 1>>};
     static const interior_function<T> biharmonics[][AXIS_COUNT] = {
-        {interior_kernel<T, biharmonic_of<1, 1>>, interior_kernel<T, biharmonic_of<1, 2>>,
-         interior_kernel<T, biharmonic_of<1, 3>>},
-        {interior_kernel<T, biharmonic_of<2, 1>>, interior_kernel<T, biharmonic_of<2, 2>>,
-         interior_kernel<T, biharmonic_of<2, 3>>},
-        {interior_kernel<T, biharmonic_of<3, 1>>, interior_kernel<T, biharmonic_of<3, 2>>,
-         interior_kernel<T, biharmonic_of<3, 3>>},
-        {interior_kernel<T, biharmonic_of<4, 1>>, interior_kernel<T, biharmonic_of<4, 2>>,
-         interior_kernel<T, biharmonic_of<4, 3>>}};
+        {interior_kernel<T, biharmonic_of<1, 1>>, interior_kernel<T, biharmonic_of<1, 2>>, NULL},
+        {interior_kernel<T, biharmonic_of<2, 1>>, interior_kernel<T, biharmonic_of<2, 2>>, NULL},
+        {interior_kernel<T, biharmonic_of<3, 1>>, interior_kernel<T, biharmonic_of<3, 2>>, NULL},
+        {interior_kernel<T, biharmonic_of<4, 1>>, interior_kernel<T, biharmonic_of<4, 2>>, NULL}};
     static const interior_function<T> divergences[][AXIS_COUNT] = {
-        {interior_kernel<T, divergence_of<1, 1>>, interior_kernel<T, divergence_of<1, 2>>,
-         interior_kernel<T, divergence_of<1, 3>>},
-        {interior_kernel<T, divergence_of<2, 1>>, interior_kernel<T, divergence_of<2, 2>>,
-         interior_kernel<T, divergence_of<2, 3>>},
-        {interior_kernel<T, divergence_of<3, 1>>, interior_kernel<T, divergence_of<3, 2>>,
-         interior_kernel<T, divergence_of<3, 3>>},
-        {interior_kernel<T, divergence_of<4, 1>>, interior_kernel<T, divergence_of<4, 2>>,
-         interior_kernel<T, divergence_of<4, 3>>}};
+        {interior_kernel<T, divergence_of<1, 1>>, interior_kernel<T, divergence_of<1, 2>>, NULL},
+        {interior_kernel<T, divergence_of<2, 1>>, interior_kernel<T, divergence_of<2, 2>>, NULL},
+        {interior_kernel<T, divergence_of<3, 1>>, interior_kernel<T, divergence_of<3, 2>>, NULL},
+        {interior_kernel<T, divergence_of<4, 1>>, interior_kernel<T, divergence_of<4, 2>>, NULL}};
     static_assert(sizeof parts / sizeof *parts == MOST_PAIRS, "a kernel for each");
     if (pairs < 1 || pairs > MOST_PAIRS)
         return NULL;

@@ -324,9 +324,9 @@ static bool check_columns(struct random *random, int i)
     do {
         free(sample.block);
         random_table_job(random, 1000, job, &sample.block);
-        job->n[AXIS_X] = 16 + 4 * random_below(random, i % 5 ? 10 : 60);
-        job->n[AXIS_Y] = 10 + random_below(random, 20);
-        job->n[AXIS_Z] = 10 + random_below(random, 20);
+        job->n[AXIS_X] = 4 + (i % 3 ? 4 : 1) * random_below(random, i % 5 ? 10 : 60);
+        job->n[AXIS_Y] = 1 + random_below(random, 30);
+        job->n[AXIS_Z] = 1 + random_below(random, 30);
     } while (job->axes < AXIS_COUNT || job->more.coordinates ||
              (!job->more.coefficient && job->operator_id != OPERATOR_BIHARMONIC) ||
              !job_check(job, INFINITY, &failure));
