@@ -33,7 +33,7 @@ FIRST = [4 / 5, -1 / 5, 4 / 105, -1 / 280]
 SECOND = {2: [-2, 1], 8: [-205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560]}
 THIRD = [-61 / 30, 169 / 120, -3 / 10, 7 / 240]  # accuracy 6, of the neighbours 1, 2, …; odd
 FOURTH = [91 / 8, -122 / 15, 169 / 60, -2 / 5, 7 / 240]
-IN_FLIGHT, STEPS, MARGIN = 8, 10, 10
+IN_FLIGHT, SETS, STEPS, MARGIN = 8, 4, 10, 10
 DT = 0.02  # below every limit here
 
 # ---- formulas, for NumPy and JAX alike: xp is the module, `reach` pads or wraps ----
@@ -388,10 +388,7 @@ def measure_jax(options):
                 said["cudnn_ms"][row.name] = 1e3 * each
         except Exception as error:  # of one row; the others go on
             said["left_out"][row.name] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
-    f = jax.random.uniform(jax.random.key(1), (512,) * 3 if not options.quick else (96,) * 3, "float32")
-    copy = jax.jit(lambda f: f + 0)
-    said["copy_ms"] = 1e3 * series(lambda _: copy(f), jax.block_until_ready, options.seconds)
-    return said
+        yield said
 
 
 # ---- CuPy, in a process of its own: what it has a function for ----
@@ -421,17 +418,38 @@ def measure_cupy(options):
                                                 lambda _: cupy.cuda.Device().synchronize(), options.seconds)
         except Exception as error:  # of one row; the others go on
             said["left_out"][row.name] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
-    return said
+        yield said
 
 
 # ---- the server ----
+
+class Pool:
+    """Resident fields of one shape, which rows share."""
+
+    def __init__(self, client, shape):
+        self.client, self.shape, self.given, self.results = client, shape, [], []
+        self.values = numpy.random.default_rng(1).random(shape, dtype="f4") + numpy.float32(0.5)
+
+    def take(self, fields, count):
+        while len(fields) < count:
+            fields.append(self.client.put(self.values))
+        return fields[:count]
+
+    def inputs(self, count):
+        return self.take(self.given, count)
+
+    def outputs(self, count):
+        """SETS of them: jobs that write the same field wait for one another."""
+        fields = self.take(self.results, SETS * count)
+        return [dict(zip("xyz", fields[i::SETS])) if count > 1 else fields[i] for i in range(SETS)]
+
 
 def measure_server(options, address):
     import fdclient
     said = {"ms": {}, "left_out": {}}
     with fdclient.Client(address, timeout=120) as client:
+        pools = {}
         for row in chosen(options):
-            fields = []
             try:
                 small = [numpy.float32(a) for a in small_inputs(row)]
                 result = client.run(row.method, **arguments(row, small), **row.parameters_of(40))
@@ -439,23 +457,14 @@ def measure_server(options, address):
                 if differs(row, result):
                     raise ValueError("not NumPy's result")
                 shape = shape_of(row, options)
-                rng = numpy.random.default_rng(1)
-                for _ in range(row.inputs()):
-                    fields.append(client.put(rng.random(shape, dtype="f4") + numpy.float32(0.5)))
-                given = arguments(row, fields)
-                outs = []
-                for _ in range(4):
-                    out = [client.put(numpy.zeros(shape, "f4")) for _ in range(row.outputs)]
-                    fields += out
-                    outs.append(dict(zip("xyz", out)) if row.outputs > 1 else out[0])
+                pool = pools.setdefault(shape, Pool(client, shape))
+                given, outs = arguments(row, pool.inputs(row.inputs())), pool.outputs(row.outputs)
                 parameters = row.parameters_of(shape[0])
-                each = series(lambda i: client.submit(row.method, **given, out=outs[i % 4], **parameters),
+                each = series(lambda i: client.submit(row.method, **given, out=outs[i % SETS], **parameters),
                               lambda jobs: [job.result() for job in jobs], options.seconds)
                 said["ms"][row.name] = 1e3 * each / row.steps
-            except Exception as error:
+            except Exception as error:  # of one row; the others go on
                 said["left_out"][row.name] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
-            for field in fields:
-                field.free()
         said["device"] = client.call("info")["devices"][0]["model"]
     return said
 
@@ -485,20 +494,27 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--seconds", type=float, default=0.3, help="for each row")
+    parser.add_argument("--peer-s", type=float, default=900,
+                        help="for all rows of JAX, and for those of CuPy; rows that come later are left out")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--peer", nargs=2, metavar=("NAME", "FILE"), help=argparse.SUPPRESS)  # a process of one
     options = parser.parse_args()
     if options.peer:
         name, file = options.peer
-        pathlib.Path(file).write_text(json.dumps({"JAX": measure_jax, "CuPy": measure_cupy}[name](options)))
+        for said in {"JAX": measure_jax, "CuPy": measure_cupy}[name](options):
+            pathlib.Path(file).write_text(json.dumps(said))
         return
     floor, driver = copy_gbs(options)
     with tempfile.TemporaryDirectory() as folder:
         peers = {}
         for name in ("JAX", "CuPy"):
             said = pathlib.Path(folder) / name
-            run = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--peer", name, said])
-            peers[name] = json.loads(said.read_text()) if run.returncode == 0 else \
+            run = subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--peer", name, said])
+            try:
+                run.wait(options.peer_s)
+            except subprocess.TimeoutExpired:
+                run.kill()
+            peers[name] = json.loads(said.read_text()) if said.exists() else \
                 {"name": f"no {name}", "ms": {}, "cudnn_ms": {}, "left_out": {}}
         path = f"{folder}/s"
         server = subprocess.Popen([options.build / "server/fdserver", "--listen", f"unix:{path}", "--device",

@@ -14,6 +14,7 @@
 #     counters   the bounds of the rows that missed their bar in the step `kernels`, by Nsight Compute
 #     huge       like equal, also with fields of more than 2^31 points
 #     peers      bench/peers.py: CuPy, JAX and torch.compile, if installed
+#     general    bench/general.py: every kind of job as a client sees it, beside JAX and CuPy, if installed
 set -u
 build=$(cd "$1" && pwd)
 mkdir -p "$2"
@@ -63,6 +64,7 @@ for wanted in $steps; do
         step counters "$FDSERVER_PYTHON" bench/counters.py "$kernels" --missed "$results/kernels.json" \
             --json "$results/counters.json"
         ;;
+    general) step general "$FDSERVER_PYTHON" bench/general.py --build "$build" --json "$results/general.json" ;;
     peers) step peers "$FDSERVER_PYTHON" bench/peers.py --json "$results/peers.json" ;;
     seeds) step seeds tests/lib/pytest.sh -s tests/operators/test_seeds.py ;;
     service)
