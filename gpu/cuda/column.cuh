@@ -182,9 +182,14 @@ static inline struct table_row_f64 centred_row(const struct plan *plan, int use,
     return table_row(header, header, rows, rows->low + rows->high);
 }
 
+/* Is the axis periodic, and so has one row for all its points? With coordinates each has its own.
+ */
 static inline bool axis_wraps(const struct plan *plan, int a)
 {
-    return table_of(plan)->axis_of[a].side[SIDE_LOW].map == SIDE_MAP_PERIODIC;
+    const struct table_header *header = table_of(plan);
+    const struct table_rows *rows = &header->rows[TABLE_ROWS_OF_FACTORS][a];
+    return header->axis_of[a].side[SIDE_LOW].map == SIDE_MAP_PERIODIC && rows->low == 0 &&
+           rows->high == 0;
 }
 
 static inline bool rows_are_packs(const struct plan *plan)
