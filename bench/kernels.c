@@ -643,6 +643,36 @@ static void diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint
     add_rows(name, &job, boundary, floor_us, AGAINST_COPY, bar);
 }
 
+/* A derivative along an axis, or a Laplacian along all (AXIS_COUNT), by coordinates. */
+static void by_coordinates(int axis, uint64_t n, enum dtype dtype, int accuracy,
+                           const char *boundary, double bar)
+{
+    char name[40];
+    const bool all = axis == AXIS_COUNT;
+    struct job job =
+        job_of(all ? OPERATOR_LAPLACIAN : OPERATOR_DERIVATIVE, dtype, accuracy, 3, n, n, n);
+    job.axis = (uint8_t)(all ? 0 : axis);
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (all || a == axis) {
+            set_boundary(&job, a, boundary);
+            job.more.coordinates |= (uint8_t)(1 << a);
+        }
+    job.more.block_bytes = job_block_part(&job, BLOCK_END);
+    char *block = calloc(1, job.more.block_bytes);
+    if (!block)
+        exit(1);
+    double *x = (double *)(void *)block;
+    for (uint64_t i = 0; i < job.more.block_bytes / sizeof *x; i++)
+        x[i] = (double)i + 0.3 * sin((double)i);
+    job_block_key(block, job.more.block_bytes, job.more.block_key);
+    if (all)
+        snprintf(name, sizeof name, "laplacian coordinates accuracy %d", accuracy);
+    else
+        snprintf(name, sizeof name, "derivative %c coordinates accuracy %d", "xyz"[axis], accuracy);
+    add_rows_of(name, &job, block, boundary, 0, AGAINST_COPY, bar);
+    free(block);
+}
+
 /* A stencil of a user's own: the box, or the star, of that radius. */
 static void stencil(int axes, uint64_t n, enum dtype dtype, int radius, bool star,
                     const char *boundary, double bar)
@@ -789,6 +819,15 @@ static void rows_cuda(void)
         }
     }
     cubes(cube, DTYPE_F32, 4, 8, "one-sided", 0.88);
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++) {
+        for (int axis = 0; axis < AXIS_COUNT; axis++)
+            by_coordinates(axis, cube, (enum dtype)dtype, 8, "periodic", 0.85);
+        by_coordinates(AXIS_COUNT, cube, (enum dtype)dtype, 2, "periodic", 0);
+        by_coordinates(AXIS_COUNT, cube, (enum dtype)dtype, 8, "periodic", 0.6);
+        by_coordinates(AXIS_COUNT, cube - 3, (enum dtype)dtype, 8, "periodic", 0.48);
+    }
+    by_coordinates(AXIS_X, cube, DTYPE_F32, 8, "one-sided", 0.85);
+    by_coordinates(AXIS_COUNT, cube, DTYPE_F32, 8, "one-sided", 0.6);
 }
 
 /* In main memory, with one bar; and some that the second and third caches may hold, where copies

@@ -67,6 +67,9 @@ struct plan {
      * its weights. plain: what follows here tells all of all points, which may then be computed
      * without the table, in parts, and for several jobs at once. */
     int32_t inner, simple, plain;
+    /* inner: bit a, axis a has coordinates, and each of its points a row of its own, which reads
+     * `radius` points on either side at most. */
+    int32_t indexed;
     int32_t staged;      /* scratch arrays of a scheme of several passes; 0: they go to and fro */
     int32_t scheme;      /* enum scheme; what each pass does of it: numerics/stage.h */
     int32_t step_passes; /* of one step */

@@ -398,9 +398,10 @@ static void find_box(struct making *making, int a, const bool has[TABLE_ROWS])
     const struct table_header *header = &making->header;
     struct table_axis *axis = &making->header.axis_of[a];
     int64_t before = axis->first, after = axis->n - 1 - axis->last;
+    const bool indexed = making->axis[a].x && has[0];
     for (int use = 0; use < TABLE_ROWS; use++) {
         const struct table_rows *rows = &header->rows[use][a];
-        if (!has[use])
+        if (!has[use] || indexed)
             continue;
         const int64_t pairs = table_row(header, making->table, rows, rows->low + rows->high).count;
         const int64_t below = axis->first + pairs - (header->shift > 0);
@@ -408,12 +409,17 @@ static void find_box(struct making *making, int a, const bool has[TABLE_ROWS])
         before = larger(before, larger(rows->low, below));
         after = larger(after, larger(rows->high, above));
     }
+    if (indexed) { /* every point has a row of its own, which kernels read for sums of them alone */
+        const bool is_sum = header->form == TABLE_FORM_SUM ||
+                            (header->form == TABLE_FORM_PARTS && job_has_axis(making->job));
+        const int64_t reach = is_sum && !header->shift ? table_indexed_reach(making->job) : axis->n;
+        before += reach;
+        after += reach;
+    }
     before = larger(before, axis->side[SIDE_LOW].held);
     after = larger(after, axis->side[SIDE_HIGH].held);
     axis->low = before < axis->n ? before : axis->n;
     axis->high = larger(axis->n - after, axis->low);
-    if (making->axis[a].x && header->active >> a & 1) /* every point has a row of its own */
-        axis->low = axis->high = axis->n;
 }
 
 bool table_make(struct plan *plan, const struct job *job, const void *block)

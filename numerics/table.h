@@ -154,6 +154,9 @@ static inline const struct table_header *table_of(const struct plan *plan)
 struct table_row_f64 table_row(const struct table_header *table, const void *bytes,
                                const struct table_rows *rows, int64_t r);
 
+/* Points on either side that rows of an axis with coordinates read where no side is near. */
+int table_indexed_reach(const struct job *job);
+
 /* What a plan whose table is made says for kernels of centred stencils; table_make() calls it. */
 void table_to_plan(struct plan *plan, const struct job *job);
 

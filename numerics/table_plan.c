@@ -21,16 +21,17 @@ struct table_row_f64 table_row(const struct table_header *table, const void *byt
     return wide;
 }
 
-/* Is the box a sum of centred rows, which axes with coordinates do not have? */
-static bool is_inner(const struct plan *plan, const struct job *job)
+int table_indexed_reach(const struct job *job)
+{
+    return (job_order(job) + job->accuracy) / 2;
+}
+
+/* Is the box a sum of rows about the point? */
+static bool is_inner(const struct plan *plan)
 {
     const struct table_header *header = table_of(plan);
-    bool inner =
-        !header->shift && (header->form == TABLE_FORM_SUM ||
-                           (header->form == TABLE_FORM_PARTS && plan->form == PLAN_SCALAR));
-    for (int a = 0; a < job->axes; a++)
-        inner = inner && (!plan->axis[a].active || header->rows[0][a].low < header->axis_of[a].n);
-    return inner;
+    return !header->shift && (header->form == TABLE_FORM_SUM ||
+                              (header->form == TABLE_FORM_PARTS && plan->form == PLAN_SCALAR));
 }
 
 /* Some loops read past the edge of a closure's side, so that there have to be as many points as
@@ -43,7 +44,8 @@ static bool is_simple(const struct plan *plan, const struct job *job)
                   job_order(job) <= 2 && job->accuracy <= 2 * PLAN_RADIUS;
     for (int a = 0; a < job->axes; a++)
         simple = simple && header->axis_of[a].high > header->axis_of[a].low &&
-                 (!plan->axis[a].active || header->axis_of[a].n >= PLAN_ROW_POINTS);
+                 (!plan->axis[a].active ||
+                  (header->axis_of[a].n >= PLAN_ROW_POINTS && !(job->more.coordinates >> a & 1)));
     return simple;
 }
 
@@ -87,7 +89,7 @@ void table_to_plan(struct plan *plan, const struct job *job)
     const struct table_header *header = table_of(plan);
     plan->plain = job_is_plain(job);
     plan->simple = plan->plain || is_simple(plan, job);
-    plan->inner = plan->simple || is_inner(plan, job);
+    plan->inner = plan->simple || is_inner(plan);
     for (int a = 0; a < job->axes; a++)
         for (int s = 0; s < SIDE_COUNT && !plan->plain; s++)
             plan->axis[a].side[s].apart =
@@ -100,12 +102,17 @@ void table_to_plan(struct plan *plan, const struct job *job)
     memcpy(plan->centre, header->centre[0], sizeof plan->centre);
     for (int a = 0; a < job->axes; a++) {
         struct plan_axis *axis = &plan->axis[a];
-        const int map = inner_map(&header->axis_of[a], plan->parity);
+        int map = inner_map(&header->axis_of[a], plan->parity);
         if (!axis->active)
             continue;
         const struct table_rows *rows = &header->rows[0][a];
         const struct table_row_f64 row = table_row(header, header, rows, rows->low + rows->high);
-        plan->radius = row.count;
+        if (job->more.coordinates >> a & 1) {
+            plan->indexed |= 1 << a;
+            map = map == SIDE_MAP_NODE ? SIDE_MAP_NONE : map;
+        }
+        const int reach = plan->indexed >> a & 1 ? table_indexed_reach(job) : row.count;
+        plan->radius = reach > plan->radius ? reach : plan->radius;
         for (int m = 1; m <= row.count && plan->simple; m++)
             axis->c[m] = row.w[m - 1];
         if (plan->plain)

@@ -13,7 +13,7 @@
  * compute them one by one, with their closure or from the other end of the row. A tile is a number
  * of whole rows where they fit, so that these find all they need in shared memory; rows longer than
  * that are cut. 4 rows are whole packs, even where one is not. */
-#include "gpu/cuda/grid.cuh"
+#include "gpu/cuda/point_sum.cuh"
 
 #include <cuda_pipeline.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static __device__ __forceinline__ pack<T, V> load_term(const T *term, int64_t pl
 
 /* Point i of a row of n, nearer than R to an end of it; `place`: in the array. Index is what n
  * fits. */
-template <bool TERMS, typename Index, typename T, int R>
+template <enum point_kind KIND, typename Index, typename T, int R>
 static __device__ __forceinline__ T along_x_edge(const along_x_shape<T, R> &shape, const T *row,
                                                  Index i, int64_t place)
 {
@@ -85,7 +85,7 @@ static __device__ __forceinline__ T along_x_edge(const along_x_shape<T, R> &shap
     }
     if (!shape.odd)
         acc = shape.centre * row[i];
-    if constexpr (TERMS)
+    if constexpr (KIND == TERMS)
         acc = begin_sum(shape.terms, shape.centre, row[i],
                         load_term<1>(shape.terms.base, place, shape.total).v[0]);
 #pragma unroll
@@ -94,13 +94,12 @@ static __device__ __forceinline__ T along_x_edge(const along_x_shape<T, R> &shap
         const T below = row[i - m >= 0 ? i - m : i - m + period];
         acc = fused(shape.c[m], shape.odd ? above - below : above + below, acc);
     }
-    if constexpr (TERMS)
+    if constexpr (KIND == TERMS)
         acc = end_sum(shape.terms, acc, load_term<1>(shape.terms.source, place, shape.total).v[0]);
     return acc;
 }
 
-/* TERMS: something is added at each point (point_terms), of even ones. */
-template <typename T, int R, enum along_x_tile TILE, bool TERMS, class Jobs>
+template <typename T, int R, enum along_x_tile TILE, enum point_kind KIND, class Jobs>
 __global__ void __launch_bounds__(ALONG_X_THREADS, sizeof(T) == 4 ? 12 : 10)
     along_x_kernel(const __grid_constant__ along_x_shape<T, R> shape, const T *__restrict__ in,
                    T *__restrict__ out, const __grid_constant__ Jobs jobs)
@@ -155,28 +154,28 @@ __global__ void __launch_bounds__(ALONG_X_THREADS, sizeof(T) == 4 ? 12 : 10)
             }
         } else {
             pack<T, V> base, source;
-            if constexpr (TERMS) {
+            if constexpr (KIND == TERMS) {
                 base = load_term<V>(shape.terms.base, begin + x, shape.total);
                 source = load_term<V>(shape.terms.source, begin + x, shape.total);
             }
 #pragma unroll
             for (int v = 0; v < V; v++) {
                 T acc;
-                if constexpr (TERMS)
+                if constexpr (KIND == TERMS)
                     acc = begin_sum(shape.terms, shape.centre, f(v), base.v[v]);
                 else
                     acc = shape.centre * f(v);
 #pragma unroll
                 for (int m = 1; m <= R; m++)
                     acc = fused(shape.c[m], f(v + m) + f(v - m), acc);
-                if constexpr (TERMS)
+                if constexpr (KIND == TERMS)
                     acc = end_sum(shape.terms, acc, source.v[v]);
                 result.v[v] = acc;
             }
         }
         T *const target = out + begin + x;
-        const int64_t low = TERMS ? shape.apart[SIDE_LOW] : R;
-        const int64_t high = TERMS ? shape.apart[SIDE_HIGH] : R;
+        const int64_t low = KIND == TERMS ? shape.apart[SIDE_LOW] : R;
+        const int64_t high = KIND == TERMS ? shape.apart[SIDE_HIGH] : R;
         if (TILE == ROUND || (i >= low && i + V + high <= n)) {
             store_pack(target, result);
         } else {
@@ -199,12 +198,12 @@ __global__ void __launch_bounds__(ALONG_X_THREADS, sizeof(T) == 4 ? 12 : 10)
             const int64_t start = row * shape.n - before, i = k < R ? k : shape.n - 2 * R + k;
             if (start + i >= 0 && start + i < points)
                 out[begin + start + i] =
-                    along_x_edge<TERMS, int64_t>(shape, in + begin + start, i, begin + start + i);
+                    along_x_edge<KIND, int64_t>(shape, in + begin + start, i, begin + start + i);
         } else {
             const int start = row * n, i = k < R ? k : n - 2 * R + k;
-            if (i >= 0 && i < n)
+            if (i >= (k < R ? 0 : R) && i < n) /* once: its base may be what is written */
                 out[begin + start + i] =
-                    along_x_edge<TERMS, int>(shape, tile + start, i, begin + start + i);
+                    along_x_edge<KIND, int>(shape, tile + start, i, begin + start + i);
         }
     }
 }
@@ -236,13 +235,22 @@ static bool leaves_edges(const struct plan *plan)
     return !plan->plain && plan->axis[AXIS_X].side[SIDE_LOW].map == SIDE_MAP_NONE;
 }
 
+/* Periodic rows of whole packs, as long as those beside a pack reach. */
+static bool is_round(const struct plan *plan)
+{
+    const struct plan_axis *axis = &plan->axis[AXIS_X];
+    const int64_t pack = 16 / (int64_t)plan_element_bytes(plan);
+    return axis->side[SIDE_LOW].map == SIDE_MAP_PERIODIC && axis->n % pack == 0 &&
+           axis->n >= (plan->radius + pack - 1) / pack * pack;
+}
+
 /* Does the kernel compute them? */
 static bool takes_edges(const struct plan *plan)
 {
     const struct plan_axis *axis = &plan->axis[AXIS_X];
     const int low = axis->side[SIDE_LOW].map, high = axis->side[SIDE_HIGH].map;
     if (low == SIDE_MAP_PERIODIC || low == SIDE_MAP_ENDPOINT)
-        return axis->n > plan->radius + 1;
+        return axis->n > plan->radius + 1 || is_round(plan);
     return plan->plain && !plan->identity && low == SIDE_MAP_NONE && high == SIDE_MAP_NONE;
 }
 
@@ -251,9 +259,12 @@ static kernel_pair<along_x_shape<T, R>, T> along_x_kernels(bool has_terms)
 {
     if constexpr (R <= TABLE_RADIUS) /* second derivatives */
         if (has_terms)
-            return {along_x_kernel<T, R, TILE, true, one_job>, nullptr};
-    return {along_x_kernel<T, R, TILE, false, one_job>,
-            along_x_kernel<T, R, TILE, false, job_arrays>};
+            return {along_x_kernel<T, R, TILE, TERMS, one_job>, nullptr};
+    if constexpr (R > PLAN_RADIUS) /* of no plain plan */
+        return {along_x_kernel<T, R, TILE, CENTRED, one_job>, nullptr};
+    else
+        return {along_x_kernel<T, R, TILE, CENTRED, one_job>,
+                along_x_kernel<T, R, TILE, CENTRED, job_arrays>};
 }
 
 template <typename T, int R>
@@ -284,11 +295,10 @@ static cudaError_t launch_along_x(const struct geometry *g, const struct table_p
     shape.apart[SIDE_HIGH] = leaves_edges(plan) ? axis->n - g->high[AXIS_X] : R;
     const int64_t blocks = (shape.total + shape.points - 1) / shape.points;
     const size_t bytes = (shape.points + 2 * REACH * V) * sizeof(T);
-    const bool packs = axis->n % V == 0 && axis->n >= REACH * V;
     const bool added = has_terms(plan, pass);
-    const auto kernel = shape.rows == 0                     ? along_x_kernels<T, R, CUT>(added)
-                        : map == SIDE_MAP_PERIODIC && packs ? along_x_kernels<T, R, ROUND>(added)
-                                                            : along_x_kernels<T, R, WHOLE>(added);
+    const auto kernel = shape.rows == 0  ? along_x_kernels<T, R, CUT>(added)
+                        : is_round(plan) ? along_x_kernels<T, R, ROUND>(added)
+                                         : along_x_kernels<T, R, WHOLE>(added);
     return launch_blocks(kernel, blocks, dim3(ALONG_X_THREADS), g, &shape, pass->in[0],
                          pass->out[0], bytes);
 }

@@ -12,7 +12,7 @@
  *
  * A window lies inside the axis, the last one where the axis ends, so that the points of a closure
  * are always the same registers. Axes shorter than that are not for this file. */
-#include "gpu/cuda/grid.cuh"
+#include "gpu/cuda/point_sum.cuh"
 
 #include <string.h>
 
@@ -40,6 +40,8 @@ template <typename T, int R> struct along_y_z_shape {
     uint32_t blocks;    /* unaligned: of columns */
     int32_t odd;
     T centre, c[R + 1];
+    index_rows by_index;
+    int32_t axis;
     T closure[R][2 * R + 2];
 };
 
@@ -98,6 +100,48 @@ static __device__ __forceinline__ pack<T, V> derive_closed(const along_y_z_shape
             acc.v[v] = fused(w, f[edge + k * STEP].v[v], acc.v[v]);
     }
     return acc;
+}
+
+/* The taps of a window's points, and whether they have the first and the last. */
+template <typename T, int R, int S> struct window_taps {
+    T taps[S][2 * R + 2];
+    bool has[2][S];
+};
+
+/* All of the block's threads copy them to its shared memory. */
+template <typename T, int R, int S>
+static __device__ __forceinline__ void load_taps(const along_y_z_shape<T, R> &shape, int64_t first,
+                                                 window_taps<T, R, S> *to)
+{
+    for (int i = (int)threadIdx.x; i < S * (2 * R + 1); i += (int)blockDim.x) {
+        const int s = i / (2 * R + 1), t = i % (2 * R + 1);
+        const auto row = row_of<T, R>(shape.by_index, shape.axis, first + s);
+        to->taps[s][t] = tap_of<T, R>(row, t);
+        to->has[0][s] = row.first;
+        to->has[1][s] = row.last;
+    }
+    __syncthreads();
+}
+
+/* The points of a window of an axis with coordinates. */
+template <typename T, int R, int S, int V, typename Store>
+static __device__ __forceinline__ void
+derive_indexed(const along_y_z_shape<T, R> &shape, const pack<T, V> (&f)[S + 2 * R],
+               const window<T, R, S> &at, const window_taps<T, R, S> &rows, const Store &store)
+{
+#pragma unroll
+    for (int s = 0; s < S; s++) {
+        pack<T, V> acc[1];
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            acc[0].v[v] = shape.odd ? -T(0) : T(0); /* −0 + a product is the product */
+        add_taps<R>(
+            acc, [&](int t, int, int) { return rows.taps[s][t]; },
+            [&](int t, int, int v) { return f[s + t].v[v]; },
+            [&](int t, int, int) { return rows.has[t > 0][s]; });
+        if (at.stored >> s & 1)
+            store(s, acc[0]);
+    }
 }
 
 /* The points of a window from the S + 2R around it. */
@@ -182,25 +226,35 @@ static __device__ __forceinline__ uint32_t block_of_columns(const job_arrays &)
     return blockIdx.x;
 }
 
-template <typename T, int R, int S, int V, class Jobs>
+template <typename T, int R, int S, int V, enum point_kind KIND, class Jobs>
 __global__ void __launch_bounds__(ALONG_Y_Z_THREADS, S == 16 && V * sizeof(T) == 8 ? 6 : 8)
     along_y_z_kernel(const __grid_constant__ along_y_z_shape<T, R> shape, const T *__restrict__ in,
                      T *__restrict__ out, const __grid_constant__ Jobs jobs)
 {
     own_arrays(in, out, jobs);
     const uint32_t column = block_of_columns(jobs) * blockDim.x + threadIdx.x;
-    if (column >= shape.columns)
+    if (KIND == CENTRED && column >= shape.columns)
         return;
     const window<T, R, S> at(shape);
+    extern __shared__ __align__(128) unsigned char shared_memory[];
+    auto &rows = *(window_taps<T, R, S> *)shared_memory;
+    if constexpr (KIND == INDEXED)
+        load_taps(shape, at.first, &rows);
+    if (column >= shape.columns)
+        return;
     const uint32_t outer = quotient(column, shape.inner, shape.magic);
     const int64_t place =
         outer * (shape.n * shape.stride) + (int64_t)(column - outer * shape.inner) * V;
     T *target = out + place + at.first * shape.stride;
     pack<T, V> f[S + 2 * R];
     load_window<T, R, S, V>(shape, f, at, in + place);
-    derive<T, R, S, V>(shape, f, at, [&](int s, const pack<T, V> &result) {
+    const auto store = [&](int s, const pack<T, V> &result) {
         store_pack(target + s * shape.stride, result);
-    });
+    };
+    if constexpr (KIND == INDEXED)
+        derive_indexed<T, R, S, V>(shape, f, at, rows, store);
+    else
+        derive<T, R, S, V>(shape, f, at, store);
 }
 
 /* float32 in rows that are aligned differently. Warps that store their columns share sectors: of
@@ -296,7 +350,7 @@ extern "C" bool along_y_z_takes(const struct plan *plan)
     for (int s = 0; s < SIDE_COUNT && a >= 0; s++)
         if (plan->axis[a].side[s].map == SIDE_MAP_NODE)
             return false; /* windows have closures at their ends, or wrap around */
-    return a >= 0 && plan->axis[a].n >= LEAST_WINDOW &&
+    return a >= 0 && plan->axis[a].n >= LEAST_WINDOW && plan->radius <= CENTRED_RADIUS &&
            plan->points * plan->batch / (uint64_t)plan->axis[a].n <= INT32_MAX;
 }
 
@@ -333,12 +387,16 @@ static cudaError_t launch_direct(const struct geometry *g, along_y_z_shape<T, R>
     shape->inner = (uint32_t)(shape->stride / V);
     shape->columns = (uint32_t)(shape->total / shape->n / V);
     shape->magic = inverse(shape->inner);
-    const kernel_pair<along_y_z_shape<T, R>, T> kernel = {along_y_z_kernel<T, R, S, V, one_job>,
-                                                          along_y_z_kernel<T, R, S, V, job_arrays>};
+    kernel_pair<along_y_z_shape<T, R>, T> kernel = {along_y_z_kernel<T, R, S, V, CENTRED, one_job>,
+                                                    nullptr};
+    if constexpr (R <= PLAN_RADIUS) /* of a plain plan */
+        kernel.several = along_y_z_kernel<T, R, S, V, CENTRED, job_arrays>;
+    if (g->plan->indexed)
+        kernel = {along_y_z_kernel<T, R, S, V, INDEXED, one_job>, nullptr};
     return launch_windows(kernel, g, shape, (shape->end - shape->begin + S - 1) / S,
                           (shape->columns + threads - 1) / threads, threads * V,
                           row <= SHORT_BYTES || row % 32 != 0 ? SIDE_SHORT_BYTES : SIDE_BYTES,
-                          threads, 0, in, out);
+                          threads, g->plan->indexed ? sizeof(window_taps<T, R, S>) : 0, in, out);
 }
 
 template <typename T, int R>
@@ -358,6 +416,8 @@ static along_y_z_shape<T, R> make_shape(const struct geometry *g, const struct t
     shape.odd = plan->parity == PLAN_ODD;
     const point_weights<T, R> weights = weights_of<T, R>(plan, pass);
     shape.centre = weights.centre;
+    shape.by_index = index_rows_of(g, pass);
+    shape.axis = a;
     memcpy(shape.c, weights.c[a], sizeof shape.c);
     for (int d = 0; d < R && shape.period == 0 && plan->plain; d++)
         for (int k = 0; k < axis->row_points; k++)
@@ -410,7 +470,7 @@ extern "C" bool along_y_z_unaligned_takes(const struct geometry *g)
         return false;
     const struct plan_axis *axis = &plan->axis[find_axis(plan)];
     /* Its stores are of 16 bytes. */
-    return axis->stride % 2 != 0 && axis->stride >= UNALIGNED_LEAST &&
+    return !plan->indexed && axis->stride % 2 != 0 && axis->stride >= UNALIGNED_LEAST &&
            axis->n >= unaligned_window(plan->radius) && g->first % UNALIGNED_V == 0;
 }
 

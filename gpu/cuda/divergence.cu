@@ -3,6 +3,7 @@
  * between two points is computed once along x and z, and counts for both with either sign. The
  * order of roundings is that of numerics/table_point.h. */
 #include "gpu/cuda/column.cuh"
+#include "gpu/cuda/point_sum.cuh"
 
 template <typename T, int R, bool ALIGNED>
 using flux_column =

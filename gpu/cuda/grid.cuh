@@ -117,46 +117,6 @@ template <typename T> static __device__ __forceinline__ void store_pack(T *p, co
     *p = q.v[0];
 }
 
-/* What is read once. */
-static __device__ __forceinline__ pack<float, 4> load_once(const float *p, pack<float, 4> *)
-{
-    const float4 q = __ldcs((const float4 *)p);
-    return {{q.x, q.y, q.z, q.w}};
-}
-static __device__ __forceinline__ pack<double, 2> load_once(const double *p, pack<double, 2> *)
-{
-    const double2 q = __ldcs((const double2 *)p);
-    return {{q.x, q.y}};
-}
-template <typename T>
-static __device__ __forceinline__ pack<T, 1> load_once(const T *p, pack<T, 1> *)
-{
-    return {{__ldcs(p)}};
-}
-
-/* What is added at each point beside the sum of its centred rows: before it a base, after it the
- * pass's part of dt times a source. Kernels of which it is a constant that nothing is added have no
- * instruction for it. A base may be the array that is written: a thread reads no point of it but
- * its own, before that is written. */
-template <typename T> struct point_terms {
-    const T *base, *source; /* NULL: none, or a number */
-    T source_value, dt;
-    int32_t has_base, has_source; /* a base without an array is the input */
-};
-
-/* The sum's first value at a point with the value f, by the weight of the point itself. */
-template <typename T>
-static __device__ __forceinline__ T begin_sum(const point_terms<T> &terms, T centre, T f, T base)
-{
-    return terms.has_base ? fused(centre, f, terms.base ? base : f) : centre * f;
-}
-template <typename T>
-static __device__ __forceinline__ T end_sum(const point_terms<T> &terms, T acc, T source)
-{
-    return terms.has_source ? fused(terms.dt, terms.source ? source : terms.source_value, acc)
-                            : acc;
-}
-
 /* What a kernel is told of its jobs: where there is one, nothing, since a large one's registers are
  * full with other things; else job_arrays. Its last parameter, of a type that it is a template of.
  */
@@ -403,50 +363,6 @@ static cudaError_t launch_blocks(const kernel_pair<S, T> &kernel, int64_t blocks
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
     return launch_grid(kernel, dim3((unsigned)blocks), block, g, shape, in, out, shared_bytes);
-}
-
-/* The weights of a centred point in a pass, of the plan's radius: by axis and distance, and its
- * own. */
-template <typename T, int R> struct point_weights {
-    T centre, c[AXIS_COUNT][R + 1];
-};
-
-template <typename T, int R>
-static point_weights<T, R> weights_of(const struct plan *plan, const struct table_pass *pass)
-{
-    const struct table_header *header = table_of(plan);
-    const int use = TABLE_ROWS_OF_FACTORS + pass->set;
-    point_weights<T, R> weights = {};
-    weights.centre = (T)header->centre[pass->set][header->active];
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        if (!plan->axis[a].active)
-            continue;
-        const struct table_rows *rows = &header->rows[use][a];
-        const struct table_row_f64 row = table_row(header, header, rows, rows->low + rows->high);
-        for (int m = 1; m <= R; m++)
-            weights.c[a][m] = (T)row.w[m - 1];
-    }
-    return weights;
-}
-
-static inline bool has_terms(const struct plan *plan, const struct table_pass *pass)
-{
-    return pass->base || table_of(plan)->source != TABLE_SOURCE_NONE;
-}
-
-template <typename T>
-static point_terms<T> terms_of(const struct plan *plan, const struct table_pass *pass)
-{
-    const struct table_header *header = table_of(plan);
-    point_terms<T> terms = {};
-    terms.has_base = pass->base != NULL;
-    terms.base = (const T *)(pass->base == pass->in[0] ? NULL : pass->base);
-    terms.has_source = header->source != TABLE_SOURCE_NONE;
-    terms.source =
-        (const T *)(header->source == TABLE_SOURCE_FIELD ? pass->operand[OPERAND_SOURCE] : NULL);
-    terms.source_value = (T)header->source_value;
-    terms.dt = (T)header->factor[pass->set];
-    return terms;
 }
 
 /* run(radius), a constant, of the plan's radius, of 1 … MOST. */

@@ -1,8 +1,8 @@
 /* From a plan to kernels on a stream: the one place that decides which kernels run.
  *
  *   interior:  the points that are centred on every active axis → a family of the table below, for
- *              gradients, divergences and curls vector_operators.cu, and for plans that have more
- *              than those take interior.cu
+ *              gradients, divergences and curls vector_operators.cu, for what neither takes
+ *              interior.cu
  *   boundary:  all others → boundary.cu, of plans that are not plain table_boundary.cu
  *
  * Families that do several passes at once do the interior and the boundary. */
@@ -34,7 +34,7 @@ void passes_constants_init(struct passes_constants *constants, const struct plan
 static uint64_t along_x_passes(const struct geometry *g)
 {
     const struct plan_axis *axis = g->plan->axis;
-    return axis[AXIS_X].active && !axis[AXIS_Y].active && !axis[AXIS_Z].active;
+    return !g->plan->indexed && axis[AXIS_X].active && !axis[AXIS_Y].active && !axis[AXIS_Z].active;
 }
 
 static uint64_t along_y_z_passes(const struct geometry *g)
@@ -49,7 +49,10 @@ static uint64_t along_y_z_unaligned_passes(const struct geometry *g)
 
 static uint64_t streaming_2d_passes(const struct geometry *g)
 {
-    return g->plan->axis[AXIS_Y].active || g->plan->axis[AXIS_Z].active;
+    const struct plan_axis *axis = g->plan->axis;
+    if (g->plan->indexed) /* a derivative along x, and sums in a plane */
+        return axis[AXIS_X].active && !axis[AXIS_Z].active && g->plan->radius <= CENTRED_RADIUS;
+    return axis[AXIS_Y].active || axis[AXIS_Z].active;
 }
 
 static uint64_t streaming_3d_passes(const struct geometry *g)
@@ -57,8 +60,8 @@ static uint64_t streaming_3d_passes(const struct geometry *g)
     const struct plan_axis *axis = g->plan->axis;
     /* Its offsets in a plane are of 32 bits. */
     return axis[AXIS_X].active && axis[AXIS_Y].active && axis[AXIS_Z].active &&
-           g->plan->radius <= PLAN_RADIUS && axis[AXIS_Z].stride <= UINT32_MAX &&
-           axis[AXIS_Z].n <= INT32_MAX / 2;
+           g->plan->radius <= (g->plan->indexed ? (int)TABLE_RADIUS : (int)PLAN_RADIUS) &&
+           axis[AXIS_Z].stride <= UINT32_MAX && axis[AXIS_Z].n <= INT32_MAX / 2;
 }
 
 /* The families in order of preference: the first that takes a plan, and as many passes, does them.
@@ -193,14 +196,17 @@ static cudaError_t launch_interior(struct geometry *g, const struct table_pass *
     if (!plan->inner && interior_takes(plan))
         return g->has_interior ? interior_launch(g, pass) : cudaSuccess;
     const bool is_scalar = plan->form == PLAN_SCALAR || !plan->axis[AXIS_Y].active;
+    cudaError_t error = plan->inner ? cudaSuccess : cudaErrorInvalidConfiguration;
     if (plan->inner && is_scalar) { /* of a line, all are its derivative */
         const struct family *family = find_family(g, false);
-        *whole = family->all_points && plan->plain;
-        return family->all_points || g->has_interior ? family->launch(g, pass) : cudaSuccess;
-    }
-    cudaError_t error = plan->inner ? cudaSuccess : cudaErrorInvalidConfiguration;
-    if (plan->inner && g->has_interior)
+        *whole = family && family->all_points && plan->plain;
+        if (!family)
+            error = cudaErrorInvalidConfiguration;
+        else if (family->all_points || g->has_interior)
+            error = family->launch(g, pass);
+    } else if (plan->inner && g->has_interior) {
         error = vector_operators_launch(g, pass->in, pass->out);
+    }
     if (error != cudaErrorInvalidConfiguration)
         return error;
     no_interior(g);

@@ -6,12 +6,15 @@
  *   acc = c0 f;  equal weights on all axes: acc = fma(cm, (x pair + y pair) + z pair, acc),
  *   else one chain per axis: x, y, z;  m = 1 … R
  *
+ * What a pass adds, and axes with coordinates, are traits of the same kernel (point_sum.cuh). Taps
+ * along x and y lie in shared memory for the march, those along z are the plane's.
+ *
  * Bytes of device memory per point: one write and (L + 2R)/L reads for marches of L planes. From L2
  * in all, with what lies over the sides of a column of 256 × 12 points (float32): 1.7 reads a point
  * for R = 4; of 256 × 16, 1.2 for R = 1. Instructions per point, R = 4: 25 of arithmetic, 1.75
  * loads of packs from shared memory, 0.4 copies: some 34 of the 63 that an H200 issues in the time
  * of a copy. */
-#include "gpu/cuda/grid.cuh"
+#include "gpu/cuda/point_sum.cuh"
 
 #include <cuda_pipeline.h>
 
@@ -19,69 +22,66 @@
  * as whole ones. Blocks of short rows: for grids that long ones would overhang. */
 enum { LONG = 64, SHORT = 16 };
 
-/* TERMS: something is added at each point (point_terms). */
-template <typename T, int R, int WIDE, bool TERMS> struct column {
-    enum {
-        V = 16 / sizeof(T),
-        ROWS = 2, /* of a pack each that a thread computes of a plane */
-        /* Planes from one barrier to the next, and how many such groups come in meanwhile. */
-        GROUP = WIDE == LONG ? 1 : 2,
-        GROUPS = GROUP == 2 ? 1
-                 : R > 2    ? 3
-                            : 2,
-        AHEAD = GROUP * GROUPS,
-        /* Planes from one turn of the queue to the next: after 2R + 1 nothing has to move in it.
-         * What is added takes registers, and time enough for moves. */
-        STEPS = GROUP == 2 ? 2
-                : TERMS    ? 3
-                           : 2 * R + 1,
-        HIGH = (R > 2 ? 6 : 8) * LONG / WIDE / (WIDE == SHORT ? 2 : 1),
-        /* On a multiprocessor: fewer keep neighbours within what the L2 holds. */
-        BLOCKS = WIDE == LONG       ? 1
-                 : R == 1 && !TERMS ? 3
-                                    : 2,
-        THREADS = WIDE * HIGH,
-        X = WIDE * V, /* points of a column in a plane */
-        Y = HIGH * ROWS,
-        HALO = (R + V - 1) / V * V, /* along x: whole packs */
-        WIDTH = X + 2 * HALO,
-        HEIGHT = Y + 2 * R,
-        /* In shared memory what a row has between the column's sides begins a sector, a long
-         * row's a line, as it does in device memory: a copy from one place in a sector to another
-         * reads it twice, and asks the L2 for a line three times. */
-        LINE = (WIDE == LONG ? 128 : 32) / sizeof(T),
-        PITCH = (WIDTH + LINE - 1) / LINE * LINE,
-        PLANE = PITCH * HEIGHT,
-        RING = R + GROUP + AHEAD, /* planes from the first of a group */
-        WARP_WIDE = WIDE < 32 ? WIDE : 32,
-        WARP_HIGH = 32 / WARP_WIDE
-    };
+template <typename T, int R, int WIDE, enum point_kind KIND>
+struct column {
+    enum {V = 16 / sizeof(T), ROWS = 2, /* of a pack each that a thread computes of a plane */
+          /* Planes from one barrier to the next, and how many such groups come in meanwhile. */
+          GROUP = WIDE == LONG ? 1 : 2,
+          GROUPS = GROUP == 2                  ? 1
+                   : R > 2 && R <= PLAN_RADIUS ? 3
+                                               : 2,
+          AHEAD = GROUP *GROUPS,
+          /* Planes from one turn of the queue to the next: after 2R + 1 nothing has to move in it.
+           * Terms and rows by index take registers, and time enough for moves. */
+          STEPS = GROUP == 2        ? 2
+                  : KIND != CENTRED ? 3
+                                    : 2 * R + 1,
+          HIGH = WIDE == SHORT &&R > PLAN_RADIUS
+                     ? 8
+                     : (R > 2 ? 6 : 8) * LONG / WIDE / (WIDE == SHORT ? 2 : 1),
+          /* On a multiprocessor: fewer keep neighbours within what the L2 holds. */
+          BLOCKS = WIDE == LONG                ? 1
+                   : R == 1 && KIND == CENTRED ? 3
+                                               : 2,
+          THREADS = WIDE *HIGH, X = WIDE *V,         /* points of a column in a plane */
+          Y = HIGH *ROWS, HALO = (R + V - 1) / V *V, /* along x: whole packs */
+          WIDTH = X + 2 * HALO, HEIGHT = Y + 2 * R,
+          /* In shared memory what a row has between the column's sides begins a sector, a long
+           * row's a line, as it does in device memory: a copy from one place in a sector to another
+           * reads it twice, and asks the L2 for a line three times. */
+          LINE = (WIDE == LONG ? 128 : 32) / sizeof(T), PITCH = (WIDTH + LINE - 1) / LINE *LINE,
+          PLANE = PITCH *HEIGHT, RING = R + GROUP + AHEAD, /* planes from the first of a group */
+          WARP_WIDE = WIDE < 32 ? WIDE : 32, WARP_HIGH = 32 / WARP_WIDE};
     /* A block's shared memory. */
     T ring[LINE + RING * PLANE]; /* before the first row a place for its left side */
     T stage[WIDE == LONG ? 1 : THREADS / 32][WARP_HIGH * ROWS][WARP_WIDE * V]; /* unless ALIGNED */
     /* The sources of the column's x and y, of R planes before the march and R past the grid. */
     int64_t map[WIDTH + HEIGHT + 2 * R];
+    /* INDEXED: the taps of the column's points along x, and of its rows along y. */
+    T taps_x[KIND == INDEXED ? 2 * R + 1 : 1][X];
+    T taps_y[KIND == INDEXED ? Y : 1][2 * R + 2];
 };
 
 template <typename T, int R> struct streaming_3d_shape {
-    int64_t n, rows, plane, field;             /* elements of a row; rows; elements */
+    int64_t n, height, plane, field;           /* elements of a row; rows; elements */
     int64_t low[AXIS_COUNT], high[AXIS_COUNT]; /* the points that this kernel computes */
     int32_t planes, length;                    /* of the grid, of a march */
     uint32_t columns_x, columns_y, marches;
     int32_t slot, shared;
     point_weights<T, R> weights;
     point_terms<T> terms;
+    index_rows by_index;
 };
 
 /* ALIGNED: rows are whole packs, and so is what lies past their ends. */
-template <typename T, int R, int WIDE, bool ALIGNED, bool TERMS, class Jobs>
-__global__ void __launch_bounds__(column<T, R, WIDE, TERMS>::THREADS,
-                                  column<T, R, WIDE, TERMS>::BLOCKS)
+template <typename T, int R, int WIDE, bool ALIGNED, enum point_kind KIND, class Jobs>
+__global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
+                                  column<T, R, WIDE, KIND>::BLOCKS)
     streaming_3d_kernel(const __grid_constant__ streaming_3d_shape<T, R> shape,
                         const T *__restrict__ in, T *__restrict__ out,
                         const __grid_constant__ Jobs jobs)
 {
-    using Column = column<T, R, WIDE, TERMS>;
+    using Column = column<T, R, WIDE, KIND>;
     constexpr int V = Column::V, ROWS = Column::ROWS, STEPS = Column::STEPS,
                   THREADS = Column::THREADS, WIDTH = Column::WIDTH, PITCH = Column::PITCH,
                   HALO = Column::HALO, UNIT = ALIGNED ? V : 1,
@@ -120,6 +120,20 @@ __global__ void __launch_bounds__(column<T, R, WIDE, TERMS>::THREADS,
             at = z < R ? first - R + z : shape.planes + (z - R);
         }
         shared.map[i] = source(&table[shape.slot].plan.axis[a], at);
+    }
+    if constexpr (KIND == INDEXED) {
+        for (int i = thread; i < Column::X * (2 * R + 1) && shape.by_index.axes >> AXIS_X & 1;
+             i += THREADS) {
+            const int64_t at = min(x0 + i % Column::X, shape.n - 1);
+            shared.taps_x[i / Column::X][i % Column::X] =
+                tap_of<T, R>(row_of<T, R>(shape.by_index, AXIS_X, at), i / Column::X);
+        }
+        for (int i = thread; i < Column::Y * (2 * R + 1) && shape.by_index.axes >> AXIS_Y & 1;
+             i += THREADS) {
+            const int64_t at = min(y0 + i / (2 * R + 1), shape.height - 1);
+            shared.taps_y[i / (2 * R + 1)][i % (2 * R + 1)] =
+                tap_of<T, R>(row_of<T, R>(shape.by_index, AXIS_Y, at), i % (2 * R + 1));
+        }
     }
     __syncthreads();
 
@@ -165,7 +179,7 @@ __global__ void __launch_bounds__(column<T, R, WIDE, TERMS>::THREADS,
     for (int i = 0; i < R; i++)
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const T *row = in + before[i] * shape.plane + min(y + r, shape.rows - 1) * shape.n;
+            const T *row = in + before[i] * shape.plane + min(y + r, shape.height - 1) * shape.n;
             if (ALIGNED)
                 queue[i][r] = load_pack<V>(row + min(x, shape.n - V));
             else
@@ -198,7 +212,8 @@ __global__ void __launch_bounds__(column<T, R, WIDE, TERMS>::THREADS,
     asm volatile("" : "+r"(stored), "+r"(rows)); /* kept, not found anew for each store */
     T *target = out + first * shape.plane + stored_y * shape.n + stored_x;
 
-    /* What is added to a plane comes while the one before is computed. */
+    /* TERMS: what is added to a plane comes to the L2 some planes before, and to registers while
+     * the plane before is computed. */
     pack<T, V> base[ROWS], source[ROWS];
     auto load_term = [&](const T *field, int z, pack<T, V>(&term)[ROWS]) {
         if (!field || z >= last)
@@ -206,7 +221,9 @@ __global__ void __launch_bounds__(column<T, R, WIDE, TERMS>::THREADS,
         field += (int64_t)(block / shape.marches) * shape.field + z * shape.plane;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const T *row = field + min(y + r, shape.rows - 1) * shape.n;
+            const T *row = field + min(y + r, shape.height - 1) * shape.n;
+            if (KIND == TERMS && z + Column::AHEAD < last && tx * 16 % 128 == 0)
+                prefetch_l2(row + Column::AHEAD * shape.plane + min(x, shape.n - 1));
             if (ALIGNED)
                 term[r] = load_once(row + min(x, shape.n - V), &term[r]);
             else
@@ -215,9 +232,23 @@ __global__ void __launch_bounds__(column<T, R, WIDE, TERMS>::THREADS,
                     term[r].v[v] = __ldcs(row + min(x + v, shape.n - 1));
         }
     };
-    if constexpr (TERMS) {
+    if constexpr (KIND == TERMS) {
         load_term(shape.terms.base, first, base);
         load_term(shape.terms.source, first, source);
+    }
+    /* INDEXED: has a row the first and the last tap? By point along x, by row along y. */
+    bool has_x[2][V], has_y[2][ROWS];
+    if constexpr (KIND == INDEXED) {
+        for (int v = 0; v < V && shape.by_index.axes >> AXIS_X & 1; v++) {
+            const auto row = row_of<T, R>(shape.by_index, AXIS_X, min(x + v, shape.n - 1));
+            has_x[0][v] = row.first;
+            has_x[1][v] = row.last;
+        }
+        for (int r = 0; r < ROWS && shape.by_index.axes >> AXIS_Y & 1; r++) {
+            const auto row = row_of<T, R>(shape.by_index, AXIS_Y, min(y + r, shape.height - 1));
+            has_y[0][r] = row.first;
+            has_y[1][r] = row.last;
+        }
     }
 
     int here = 0; /* the slot of the plane at hand; i planes on: */
@@ -229,15 +260,18 @@ __global__ void __launch_bounds__(column<T, R, WIDE, TERMS>::THREADS,
             if (k + s >= last)
                 break;
             pack<T, V> acc[ROWS];
-            if constexpr (TERMS) {
+            if constexpr (KIND == INDEXED)
+                load_term(shape.terms.base, k + s, base);
+            if constexpr (KIND != CENTRED) {
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
 #pragma unroll
                     for (int v = 0; v < V; v++)
                         acc[r].v[v] = begin_sum(shape.terms, shape.weights.centre,
                                                 queue[R + s][r].v[v], base[r].v[v]);
-                load_term(shape.terms.base, k + s + 1, base);
             }
+            if constexpr (KIND == TERMS)
+                load_term(shape.terms.base, k + s + 1, base);
             if (s % Column::GROUP == 0) {
                 /* All have the planes to R past this group, and are done with the one before. */
                 __pipeline_wait_prior(Column::GROUPS - 1);
@@ -254,7 +288,7 @@ __global__ void __launch_bounds__(column<T, R, WIDE, TERMS>::THREADS,
             for (int r = 0; r < ROWS; r++) {
                 queue[2 * R + s][r] = shared_pack(ahead + r * PITCH);
 #pragma unroll
-                for (int v = 0; v < V && !TERMS; v++)
+                for (int v = 0; v < V && KIND == CENTRED; v++)
                     acc[r].v[v] = shape.weights.centre * queue[R + s][r].v[v];
             }
             /* The points of row r, i along from the thread's first; and those of row i. */
@@ -275,7 +309,37 @@ __global__ void __launch_bounds__(column<T, R, WIDE, TERMS>::THREADS,
 #define X_PAIR (along_x(r, v + m) + along_x(r, v - m))
 #define Y_PAIR (along_y(r + m).v[v] + along_y(r - m).v[v])
 #define Z_PAIR (queue[R + s + m][r].v[v] + queue[R + s - m][r].v[v])
-            if (shape.shared) {
+            if constexpr (KIND == INDEXED) {
+                auto value_x = [&](int t, int r, int v) { return along_x(r, v + t - R); };
+                auto value_y = [&](int t, int r, int v) { return along_y(r + t - R).v[v]; };
+                auto value_z = [&](int t, int r, int v) { return queue[s + t][r].v[v]; };
+                if (shape.by_index.axes >> AXIS_X & 1)
+                    add_taps<R>(
+                        acc,
+                        [&](int t, int, int v) {
+                            return shared_pack(&shared.taps_x[t][tx * V]).v[v];
+                        },
+                        value_x, [&](int t, int, int v) { return has_x[t > 0][v]; });
+                else
+                    add_pairs<R>(acc, shape.weights.c[AXIS_X], shape.by_index.pairs[AXIS_X],
+                                 value_x);
+                if (shape.by_index.axes >> AXIS_Y & 1)
+                    add_taps<R>(
+                        acc, [&](int t, int r, int) { return shared.taps_y[ty * ROWS + r][t]; },
+                        value_y, [&](int t, int r, int) { return has_y[t > 0][r]; });
+                else
+                    add_pairs<R>(acc, shape.weights.c[AXIS_Y], shape.by_index.pairs[AXIS_Y],
+                                 value_y);
+                if (shape.by_index.axes >> AXIS_Z & 1) {
+                    const auto row = row_of<T, R>(shape.by_index, AXIS_Z, k + s);
+                    add_taps<R>(
+                        acc, [&](int t, int, int) { return tap_of<T, R>(row, t); }, value_z,
+                        [&](int t, int, int) { return t == 0 ? row.first : row.last; });
+                } else {
+                    add_pairs<R>(acc, shape.weights.c[AXIS_Z], shape.by_index.pairs[AXIS_Z],
+                                 value_z);
+                }
+            } else if (shape.shared) {
                 FOR_POINTS(
                     fused(shape.weights.c[AXIS_X][m], X_PAIR + Y_PAIR + Z_PAIR, acc[r].v[v]));
             } else {
@@ -283,14 +347,17 @@ __global__ void __launch_bounds__(column<T, R, WIDE, TERMS>::THREADS,
                 FOR_POINTS(fused(shape.weights.c[AXIS_Y][m], Y_PAIR, acc[r].v[v]));
                 FOR_POINTS(fused(shape.weights.c[AXIS_Z][m], Z_PAIR, acc[r].v[v]));
             }
-            if constexpr (TERMS) {
+            if constexpr (KIND == INDEXED)
+                load_term(shape.terms.source, k + s, source);
+            if constexpr (KIND != CENTRED) {
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
 #pragma unroll
                     for (int v = 0; v < V; v++)
                         acc[r].v[v] = end_sum(shape.terms, acc[r].v[v], source[r].v[v]);
-                load_term(shape.terms.source, k + s + 1, source);
             }
+            if constexpr (KIND == TERMS)
+                load_term(shape.terms.source, k + s + 1, source);
             if (ALIGNED) {
                 if (stored == (1u << V) - 1) {
 #pragma unroll
@@ -332,15 +399,15 @@ __global__ void __launch_bounds__(column<T, R, WIDE, TERMS>::THREADS,
     }
 }
 
-template <typename T, int R, int WIDE, bool ALIGNED, bool TERMS>
+template <typename T, int R, int WIDE, bool ALIGNED, enum point_kind KIND>
 static cudaError_t launch_column(const struct geometry *g, const struct table_pass *pass)
 {
-    using Column = column<T, R, WIDE, TERMS>;
+    using Column = column<T, R, WIDE, KIND>;
     const struct plan *plan = g->plan;
     const struct plan_axis *axis = plan->axis;
     streaming_3d_shape<T, R> shape = {};
     shape.n = axis[AXIS_X].n;
-    shape.rows = axis[AXIS_Y].n;
+    shape.height = axis[AXIS_Y].n;
     shape.plane = axis[AXIS_Z].stride;
     shape.field = (int64_t)plan->points;
     for (int a = 0; a < AXIS_COUNT; a++) {
@@ -349,6 +416,7 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
     }
     shape.weights = weights_of<T, R>(plan, pass);
     shape.terms = terms_of<T>(plan, pass);
+    shape.by_index = index_rows_of(g, pass);
     shape.slot = g->slot;
     shape.shared = plan->shared;
     const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
@@ -362,12 +430,12 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
     shape.marches = (uint32_t)((planes + shape.length - 1) / shape.length);
     const int64_t blocks = columns * shape.marches;
     if (blocks > INT32_MAX) /* a block each is too much for so many small fields */
-        return streaming_2d_launch(g, pass);
+        return KIND == INDEXED ? cudaErrorInvalidConfiguration : streaming_2d_launch(g, pass);
     static_assert(WIDE == LONG || sizeof(Column) <= 99 << 10, "what any device has");
     kernel_pair<streaming_3d_shape<T, R>, T> kernel = {
-        streaming_3d_kernel<T, R, WIDE, ALIGNED, TERMS, one_job>, nullptr};
-    if constexpr (WIDE == SHORT && !TERMS)
-        kernel.several = streaming_3d_kernel<T, R, WIDE, ALIGNED, TERMS, job_arrays>;
+        streaming_3d_kernel<T, R, WIDE, ALIGNED, KIND, one_job>, nullptr};
+    if constexpr (WIDE == SHORT && KIND == CENTRED)
+        kernel.several = streaming_3d_kernel<T, R, WIDE, ALIGNED, KIND, job_arrays>;
     if (g->jobs == 1)
         cudaFuncSetAttribute(kernel.one, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)sizeof(Column));
@@ -378,18 +446,10 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
                          pass->out[0], sizeof(Column));
 }
 
-template <typename T, int R, int WIDE, bool ALIGNED>
-static cudaError_t launch_streaming_3d(const struct geometry *g, const struct table_pass *pass)
-{
-    return has_terms(g->plan, pass) ? launch_column<T, R, WIDE, ALIGNED, true>(g, pass)
-                                    : launch_column<T, R, WIDE, ALIGNED, false>(g, pass);
-}
-
 /* Long rows where they overhang the grid by less than an eighth and their ring fits; not of several
  * jobs, whose grids are small. */
-template <typename T, int R> static bool has_long(const struct geometry *g)
+template <class Column> static bool has_long(const struct geometry *g)
 {
-    using Column = column<T, R, LONG, false>;
     const int64_t n = g->plan->axis[AXIS_X].n;
     int device, bytes;
     return g->jobs == 1 && (n + Column::X - 1) / Column::X * Column::X - n < n / 8 &&
@@ -399,22 +459,37 @@ template <typename T, int R> static bool has_long(const struct geometry *g)
            sizeof(Column) <= (size_t)bytes;
 }
 
-template <typename T, int R, int V> struct streaming_3d_launcher {
-    static cudaError_t run(const struct geometry *g, const struct table_pass *pass)
-    {
-        const struct plan_axis *axis = &g->plan->axis[AXIS_X];
-        bool packs = V > 1;
-        for (int s = 0; s < SIDE_COUNT; s++)
-            packs = packs &&
-                    (axis->side[s].map == SIDE_MAP_NONE || axis->side[s].map == SIDE_MAP_PERIODIC);
-        if (!packs)
-            return launch_streaming_3d<T, R, SHORT, false>(g, pass);
-        return has_long<T, R>(g) ? launch_streaming_3d<T, R, LONG, true>(g, pass)
-                                 : launch_streaming_3d<T, R, SHORT, true>(g, pass);
-    }
-};
+template <typename T, int R, enum point_kind KIND>
+static cudaError_t launch_kind(const struct geometry *g, const struct table_pass *pass)
+{
+    const struct plan_axis *axis = &g->plan->axis[AXIS_X];
+    bool packs = axis->n % (16 / sizeof(T)) == 0;
+    for (int s = 0; s < SIDE_COUNT; s++)
+        packs =
+            packs && (axis->side[s].map == SIDE_MAP_NONE || axis->side[s].map == SIDE_MAP_PERIODIC);
+    if (!packs)
+        return launch_column<T, R, SHORT, false, KIND>(g, pass);
+    return has_long<column<T, R, LONG, KIND>>(g) ? launch_column<T, R, LONG, true, KIND>(g, pass)
+                                                 : launch_column<T, R, SHORT, true, KIND>(g, pass);
+}
+
+template <typename T>
+static cudaError_t launch_streaming_3d(const struct geometry *g, const struct table_pass *pass)
+{
+    return with_radius<TABLE_RADIUS>(g, [&](auto radius) -> cudaError_t {
+        constexpr int R = decltype(radius)::value;
+        if constexpr (R > 1) /* second derivatives by index take a point more on either side */
+            if (g->plan->indexed)
+                return launch_kind<T, R, INDEXED>(g, pass);
+        if constexpr (R <= PLAN_RADIUS)
+            return has_terms(g->plan, pass) ? launch_kind<T, R, TERMS>(g, pass)
+                                            : launch_kind<T, R, CENTRED>(g, pass);
+        return cudaErrorInvalidValue;
+    });
+}
 
 extern "C" cudaError_t streaming_3d_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    return launch_typed<streaming_3d_launcher, PLAN_RADIUS>(g, g->plan->axis[AXIS_X].n, pass);
+    return g->plan->dtype == DTYPE_F32 ? launch_streaming_3d<float>(g, pass)
+                                       : launch_streaming_3d<double>(g, pass);
 }

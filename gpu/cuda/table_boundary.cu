@@ -128,8 +128,9 @@ static bool find_face(const table_header *header, const table_pass *pass, int a,
         return false;
     for (int b = 0; b < AXIS_COUNT; b++) {
         const table_rows *rows = &header->rows[TABLE_ROWS_OF_FACTORS + pass->set][b];
-        if (header->active >> b & 1 &&
-            table_row(header, header, rows, rows->low + rows->high).count > FACE_PAIRS)
+        const int pairs = table_row(header, header, rows, rows->low + rows->high).count;
+        /* With coordinates there are none: each index has a row of its own. */
+        if (header->active >> b & 1 && (pairs == 0 || pairs > FACE_PAIRS))
             return false;
         low[b] = b == a || header->axis_of[b].low < begin[b] ? begin[b] : header->axis_of[b].low;
         high[b] = b == a || header->axis_of[b].high > end[b] ? end[b] : header->axis_of[b].high;

@@ -280,6 +280,19 @@ static bool check_any_table(struct random *random, int i)
     return check_family(random, i % 8 ? FAMILY_TABLE : FAMILY_CONDUCTING, i % 10 ? 2000 : 60000);
 }
 
+/* Of axes with coordinates, large enough for points that are far from all sides. */
+static bool check_any_indexed(struct random *random, int i)
+{
+    struct sample sample;
+    for (sample_make(random, FAMILY_TABLE, i % 4 ? 4000 : 40000, &sample);
+         !sample.job.more.coordinates;
+         sample_make(random, FAMILY_TABLE, i % 4 ? 4000 : 40000, &sample))
+        sample_free(&sample);
+    const bool ok = check_sample(random, &sample);
+    sample_free(&sample);
+    return ok;
+}
+
 /* Diffusions of any scheme and plain ones, with probes. */
 static bool check_any_probes(struct random *random, int i)
 {
@@ -442,21 +455,14 @@ static const struct kind {
     int count;
     bool (*check)(struct random *random, int i);
 } kinds[] = {
-    {"stencil", 600, check_any_stencil},
-    {"copies", 40, check_any_copies},
-    {"measure", 60, check_any_measure},
-    {"scheme", 600, check_any_scheme},
-    {"long_lines", 40, check_long_lines},
-    {"probes", 200, check_any_probes},
-    {"table", 400, check_any_table},
-    {"columns", 150, check_columns},
-    {"streaming_3d", 150, check_streaming_3d},
-    {"plain", 3000, check_plain},
-    {"short", 100, check_short},
-    {"odd_rows", 60, check_odd_rows},
-    {"long_axis", 8, check_long_axis},
-    {"block", 150, check_block},
-    {"names", 1, check_names},
+    {"stencil", 600, check_any_stencil},  {"copies", 40, check_any_copies},
+    {"measure", 60, check_any_measure},   {"scheme", 600, check_any_scheme},
+    {"long_lines", 40, check_long_lines}, {"probes", 200, check_any_probes},
+    {"table", 400, check_any_table},      {"indexed", 400, check_any_indexed},
+    {"columns", 150, check_columns},      {"streaming_3d", 150, check_streaming_3d},
+    {"plain", 3000, check_plain},         {"short", 100, check_short},
+    {"odd_rows", 60, check_odd_rows},     {"long_axis", 8, check_long_axis},
+    {"block", 150, check_block},          {"names", 1, check_names},
 };
 
 /* kernels_on_host [KIND…]: all kinds of checks without one. */
