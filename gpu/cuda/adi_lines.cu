@@ -53,7 +53,7 @@ static choice choose(int64_t n, bool along_x, int arrays, size_t element)
     const int widest = (arrays == 1 ? 128 : 64) / (int)element;
     auto chosen = [&](int lines, int64_t rows) {
         const int64_t chunks = (n + rows - 1) / rows;
-        const int64_t height = (chunks < SLOTS ? chunks : SLOTS) * rows;
+        const int64_t height = (chunks < SLOTS ? chunks : (int64_t)SLOTS) * rows;
         choice choice = {lines, (int)rows, (int)(height + 1), 0};
         choice.tile = element * (size_t)lines * (size_t)(along_x ? height + 1 : height);
         return choice;
@@ -61,7 +61,8 @@ static choice choose(int64_t n, bool along_x, int arrays, size_t element)
     for (int lines = widest; lines >= widest / 2; lines /= 2) {
         const choice it = chosen(lines, rows);
         const int64_t bytes = (int64_t)it.tile * arrays;
-        const int64_t fit = all / (bytes + 1024), blocks = fit < BLOCKS_MOST ? fit : BLOCKS_MOST;
+        const int64_t fit = all / (bytes + 1024),
+                      blocks = fit < BLOCKS_MOST ? fit : (int64_t)BLOCKS_MOST;
         if (bytes <= most && blocks * lines > best_held) {
             best_held = blocks * lines;
             best = it;
