@@ -3,6 +3,7 @@
 #include "client/connection.h"
 
 #include "base/limits.h"
+#include "base/rights.h"
 #include "client/error.h"
 #include "client/params.h"
 #include "protocol/reply.h"
@@ -10,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 enum { SEND_PIECES = 16 };
 /* Of one call, so that a caller's loop is not held up by a reader as fast as we are. */
@@ -251,27 +251,10 @@ ssize_t outgoing_send(struct outgoing *out, int socket)
             window[count].iov_len = SEND_BYTES - bytes;
         bytes += window[count++].iov_len;
     }
-    struct msghdr message = {.msg_iov = window, .msg_iovlen = count};
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    if (out->descriptor >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof out->descriptor);
-        memcpy(CMSG_DATA(c), &out->descriptor, sizeof out->descriptor);
-    }
-    ssize_t sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && out->descriptor >= 0 && (errno == EPERM || errno == ETOOMANYREFS)) {
+    ssize_t sent = rights_send(socket, window, count, out->descriptor);
+    if (sent < 0 && out->descriptor >= 0 && (errno == EPERM || errno == ETOOMANYREFS))
         /* None goes through: the server refuses the request without, and is done without. */
-        message.msg_control = NULL;
-        message.msg_controllen = 0;
-        sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    }
+        sent = rights_send(socket, window, count, -1);
     if (sent > 0)
         out->descriptor = -1;
     for (size_t left = sent > 0 ? (size_t)sent : 0; left > 0;) {

@@ -105,31 +105,7 @@ static void stream_end(void)
 #define NAME(name) name##_f32
 #define STENCIL_NAME(name) stencil_##name##_f32
 #define STENCIL_WEIGHT f32
-#include "numerics/table_point.h"
-#include "numerics/stencil_point.h"
-#include "numerics/adi_point.h"
-#include "gpu/host/vector.h"
-#include "gpu/host/stencil.h"
-#include "gpu/host/terms.h"
-#include "gpu/host/work.h"
-#include "gpu/host/table_reads.h"
-#include "gpu/host/table_flows.h"
-#include "gpu/host/table_sums.h"
-#include "gpu/host/table_lines.h"
-#include "gpu/host/ends.h"
-#include "gpu/host/lines.h"
-#include "gpu/host/tile.h"
-#include "gpu/host/stencil_lines.h"
-#include "gpu/host/adi.h"
-#undef REAL
-#undef SIMD_SUFFIX
-#undef REAL_FMA
-#undef POINT_NAME
-#undef TABLE_NAME
-#undef TABLE_ROW
-#undef NAME
-#undef STENCIL_NAME
-#undef STENCIL_WEIGHT
+#include "gpu/host/loops.h"
 
 #define REAL double
 #define SIMD_SUFFIX pd
@@ -140,22 +116,7 @@ static void stream_end(void)
 #define NAME(name) name##_f64
 #define STENCIL_NAME(name) stencil_##name##_f64
 #define STENCIL_WEIGHT f64
-#include "numerics/table_point.h"
-#include "numerics/stencil_point.h"
-#include "numerics/adi_point.h"
-#include "gpu/host/vector.h"
-#include "gpu/host/stencil.h"
-#include "gpu/host/terms.h"
-#include "gpu/host/work.h"
-#include "gpu/host/table_reads.h"
-#include "gpu/host/table_flows.h"
-#include "gpu/host/table_sums.h"
-#include "gpu/host/table_lines.h"
-#include "gpu/host/ends.h"
-#include "gpu/host/lines.h"
-#include "gpu/host/tile.h"
-#include "gpu/host/stencil_lines.h"
-#include "gpu/host/adi.h"
+#include "gpu/host/loops.h"
 
 #define STRINGIFY(x) #x
 #define NAME_OF(x) STRINGIFY(x)

@@ -150,43 +150,6 @@ static bool is_fast(const struct plan *plan)
     return fast;
 }
 
-/* What is computed of a pass, and the tiles that it is cut into, numbered along z first. */
-struct grid {
-    int64_t first_field, fields;
-    int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
-    int64_t step[AXIS_COUNT];
-    int64_t tiles[AXIS_COUNT];
-    int64_t count; /* of all tiles */
-};
-
-/* The box of whole fields, whole planes, or lines of a plane that lines [from, to) begin with;
- * returns its lines. */
-static int64_t grid_box(struct grid *grid, const struct table_axis *axis, int64_t lines,
-                        int64_t from, int64_t to)
-{
-    const int64_t field_lines = lines * axis[AXIS_Z].n, first = from % field_lines;
-    const int64_t left = smaller(to - from, field_lines - first);
-    *grid = (struct grid){.first_field = from / field_lines, .fields = 1};
-    for (int a = 0; a < AXIS_COUNT; a++)
-        grid->end[a] = axis[a].n;
-    if (left == field_lines) {
-        grid->fields = (to - from) / field_lines;
-        return grid->fields * field_lines;
-    }
-    grid->begin[AXIS_Z] = first / lines;
-    if (first % lines == 0 && left >= lines) {
-        grid->end[AXIS_Z] = grid->begin[AXIS_Z] + left / lines;
-        return left / lines * lines;
-    }
-    const int64_t count = smaller(left, lines - first % lines);
-    const int cut = axis[AXIS_Y].n == lines ? AXIS_Y : AXIS_X;
-    const int64_t unit = axis[cut].n / lines;
-    grid->end[AXIS_Z] = grid->begin[AXIS_Z] + 1;
-    grid->begin[cut] = first % lines * unit;
-    grid->end[cut] = grid->begin[cut] + count * unit;
-    return count;
-}
-
 /* Cut what is `n` long into equal pieces of at most `most`. */
 static int64_t equal_step(int64_t n, int64_t most)
 {
@@ -297,15 +260,11 @@ static int grid_cut(struct grid *grid, const struct tile *tile)
                 grid->step[AXIS_Z] = step_z;
             }
         }
-    grid->count = grid->fields;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        grid->tiles[a] = ceil_div(extent[a], grid->step[a]);
-        grid->count *= grid->tiles[a];
-    }
+    grid_count(grid);
     return (int)threads;
 }
 
-/* One tile: its box in its field. */
+/* One tile: its box in its field. They are numbered along z first. */
 static void tile_place(struct tile *tile, const struct grid *grid, int64_t number)
 {
     const struct table_header *table = tile->table;
@@ -363,15 +322,18 @@ static void tiles_run(void *context, int slot)
 static void pass_run(const struct kernels *kernels, const struct tile *pass, int64_t lines,
                      int64_t from, int64_t to)
 {
+    const struct table_axis *axis = pass->table->axis_of;
+    const int64_t n[AXIS_COUNT] = {axis[AXIS_X].n, axis[AXIS_Y].n, axis[AXIS_Z].n};
     for (struct grid grid; from < to;) {
-        from += grid_box(&grid, pass->table->axis_of, lines, from, to);
+        from += grid_box(&grid, n, lines, from, to);
         const int threads = grid_cut(&grid, pass);
+        const int64_t count = grid.fields * grid.count;
         struct tiles tiles = {
             .grid = &grid, .pass = pass, .run = kernels->tile[pass->table->dtype]};
         tiles.count = threads < QUEUES ? threads : QUEUES;
         for (int q = 0; q < tiles.count; q++) {
-            tiles.queues[q].next = grid.count * q / tiles.count;
-            tiles.queues[q].end = grid.count * (q + 1) / tiles.count;
+            tiles.queues[q].next = count * q / tiles.count;
+            tiles.queues[q].end = count * (q + 1) / tiles.count;
         }
         thread_pool_share(threads, tiles_run, &tiles);
     }

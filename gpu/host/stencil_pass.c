@@ -14,18 +14,11 @@ enum {
     BOXES = 1 + 2 * AXIS_COUNT
 };
 
-/* A box and the tiles that it is cut into. */
-struct part {
-    int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
-    int64_t step[AXIS_COUNT], tiles[AXIS_COUNT];
-    int64_t count; /* of all tiles */
-};
-
-/* A pass over some lines: the same parts of each of `fields`. */
+/* A pass over some lines: the same parts of each field. */
 struct work {
-    struct part parts[BOXES]; /* do not overlap: the interior, then what is left at each side */
+    struct grid parts[BOXES]; /* do not overlap: the interior, then what is left at each side */
     int count;
-    int64_t first_field, fields;
+    struct grid box;       /* of which they are parts */
     int64_t tiles, points; /* of one field */
     /* What its tiles are of. */
     const struct kernels *kernels;
@@ -35,7 +28,7 @@ struct work {
 
 /* Tiles of a part: the sums of a tile read (below + above + 1) planes of it, which should stay in
  * the second cache. */
-static void part_cut(struct part *part, const struct plan *plan, const struct stencil_table *table,
+static void part_cut(struct grid *part, const struct plan *plan, const struct stencil_table *table,
                      int64_t tiles)
 {
     const struct stencil_axis *axis = table->axis;
@@ -59,18 +52,14 @@ static void part_cut(struct part *part, const struct plan *plan, const struct st
         const int64_t cuts_y = ceil_div(tiles, cuts_z * ceil_div(size[AXIS_X], part->step[AXIS_X]));
         part->step[AXIS_Y] = smaller(part->step[AXIS_Y], larger(1, ceil_div(size[AXIS_Y], cuts_y)));
     }
-    part->count = 1;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        part->tiles[a] = ceil_div(size[a], part->step[a]);
-        part->count *= part->tiles[a];
-    }
+    grid_count(part);
 }
 
 static void work_add(struct work *work, const int64_t begin[AXIS_COUNT],
                      const int64_t end[AXIS_COUNT])
 {
     int64_t points = 1;
-    struct part *part = &work->parts[work->count];
+    struct grid *part = &work->parts[work->count];
     for (int a = 0; a < AXIS_COUNT; a++) {
         part->begin[a] = begin[a];
         part->end[a] = end[a];
@@ -80,16 +69,15 @@ static void work_add(struct work *work, const int64_t begin[AXIS_COUNT],
     work->count += points > 0;
 }
 
-/* The interior of a box of each field, and what is left of it: at the sides along z whole planes,
- * along y lines of the planes between, along x points of the lines between. */
-static void work_split(struct work *work, const struct stencil_table *table,
-                       const int64_t box_begin[AXIS_COUNT], const int64_t box_end[AXIS_COUNT])
+/* The interior of the work's box of each field, and what is left of it: at the sides along z whole
+ * planes, along y lines of the planes between, along x points of the lines between. */
+static void work_split(struct work *work, const struct stencil_table *table)
 {
     int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
     work->count = 0;
     work->points = 0;
-    memcpy(begin, box_begin, sizeof begin);
-    memcpy(end, box_end, sizeof end);
+    memcpy(begin, work->box.begin, sizeof begin);
+    memcpy(end, work->box.end, sizeof end);
     for (int a = AXIS_Z; a >= AXIS_X; a--) {
         const int64_t low = larger(begin[a], smaller(table->axis[a].low, end[a]));
         const int64_t high = larger(low, smaller(table->axis[a].high, end[a]));
@@ -106,44 +94,12 @@ static void work_split(struct work *work, const struct stencil_table *table,
     work_add(work, begin, end);
 }
 
-/* The whole fields, whole planes, or lines of a plane that lines [from, to) of a pass begin with;
- * returns their number. */
-static int64_t stencil_work_of(struct work *work, const struct stencil_table *table, int64_t from,
-                               int64_t to)
-{
-    const int64_t lines = table->axis[AXIS_Y].n, field_lines = lines * table->axis[AXIS_Z].n;
-    const int64_t first = from % field_lines;
-    int64_t begin[AXIS_COUNT] = {0}, end[AXIS_COUNT], count;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        end[a] = table->axis[a].n;
-    work->first_field = from / field_lines;
-    work->fields = 1;
-    if (first == 0 && to - from >= field_lines) {
-        work->fields = (to - from) / field_lines;
-        count = work->fields * field_lines;
-    } else {
-        const int64_t left = smaller(to - from, field_lines - first);
-        begin[AXIS_Z] = first / lines;
-        if (first % lines == 0 && left >= lines) {
-            end[AXIS_Z] = begin[AXIS_Z] + left / lines;
-            count = left / lines * lines;
-        } else {
-            count = smaller(left, lines - first % lines);
-            end[AXIS_Z] = begin[AXIS_Z] + 1;
-            begin[AXIS_Y] = first % lines;
-            end[AXIS_Y] = begin[AXIS_Y] + count;
-        }
-    }
-    work_split(work, table, begin, end);
-    return count;
-}
-
 /* A tile of the work, by its number. */
 static void box_place(struct stencil_box *box, const struct work *work, const struct plan *plan,
                       int64_t number)
 {
-    const int64_t field = work->first_field + number / work->tiles;
-    const struct part *part = work->parts;
+    const int64_t field = work->box.first_field + number / work->tiles;
+    const struct grid *part = work->parts;
     const uint64_t offset = (uint64_t)field * plan->points * plan_element_bytes(plan);
     number %= work->tiles;
     for (; number >= part->count; part++)
@@ -173,18 +129,21 @@ static void pass_run(const struct kernels *kernels, const struct stencil_box *pa
 {
     const struct stencil_table *table = pass->table;
     const int64_t taps = 1 + table->points / TAPS_OF_POINT;
+    const int64_t n[AXIS_COUNT] = {table->axis[AXIS_X].n, table->axis[AXIS_Y].n,
+                                   table->axis[AXIS_Z].n};
     struct work work = {.kernels = kernels, .plan = plan, .pass = pass};
     while (from < to) {
-        from += stencil_work_of(&work, table, from, to);
-        const int64_t cost = work.points * work.fields * taps;
+        from += grid_box(&work.box, n, n[AXIS_Y], from, to);
+        work_split(&work, table);
+        const int64_t cost = work.points * work.box.fields * taps;
         const int threads = cost > SMALL_WORK ? thread_pool_threads() : 1;
         work.tiles = 0;
         for (int i = 0; i < work.count; i++) {
-            const int64_t tiles = threads > 1 ? ceil_div(threads * TILES_EACH, work.fields) : 1;
+            const int64_t tiles = threads > 1 ? ceil_div(threads * TILES_EACH, work.box.fields) : 1;
             part_cut(&work.parts[i], plan, table, tiles);
             work.tiles += work.parts[i].count;
         }
-        thread_pool_for(threads, work.tiles * work.fields, run_tile, &work);
+        thread_pool_for(threads, work.tiles * work.box.fields, run_tile, &work);
     }
 }
 

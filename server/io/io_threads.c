@@ -1,11 +1,11 @@
 #include "server/io/io_threads.h"
 
 #include "base/log.h"
+#include "base/rights.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 enum { DROP_BYTES = 64 << 10, TURN_BYTES = 128 << 10, TURN_BYTES_ALONE = 1 << 20 };
 
@@ -31,10 +31,7 @@ static void move_load(struct load *load)
             bytes = sizeof dropped;
         load->moved = passing_receive(load->socket, memory ? memory : dropped, bytes, load->passed);
     } else {
-        const struct msghdr message = {.msg_iov = load->pieces, .msg_iovlen = load->count};
-        do
-            load->moved = sendmsg(load->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        while (load->moved < 0 && errno == EINTR);
+        load->moved = rights_send(load->socket, load->pieces, load->count, -1);
     }
     load->error = load->moved < 0 ? errno : 0;
 }

@@ -1,5 +1,6 @@
 /* The bytes of replies: from their devices into slabs, as far as there are any, and from there to
  * their sockets, as far as these take them. */
+#include "base/rights.h"
 #include "server/io/connection.h"
 #include "server/io/io.h"
 #include "server/jobs/task.h"
@@ -7,7 +8,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 enum { PIECES_MOST = LOAD_PIECES_MOST /* of one write */ };
@@ -402,10 +402,7 @@ void outbox_write(struct outbox *outbox)
         gather_all(outbox, &writing, minimum(budget, most));
         if (!writing.count)
             break;
-        const struct msghdr message = {.msg_iov = writing.pieces, .msg_iovlen = writing.count};
-        const ssize_t n = sendmsg(outbox->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR)
-            continue;
+        const ssize_t n = rights_send(outbox->socket, writing.pieces, writing.count, -1);
         if (!has_gone(outbox, n, errno))
             break;
         budget -= minimum(budget, (size_t)n);
