@@ -43,133 +43,174 @@ ALWAYS_INLINE const REAL *NAME(beyond)(const REAL *from, int64_t one, int64_t th
     return m == 1 ? from + one : m == 2 ? from + 2 * one : m == 3 ? from + three : from + 4 * one;
 }
 
-ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
-                                     const struct NAME(stretch) * stretch)
+/* Weights in every lane; [m] from m = 1 on. */
+struct NAME(weights) {
+    NAME(vector) centre, x[PLAN_RADIUS + 1], y[PLAN_RADIUS + 1], z[PLAN_RADIUS + 1];
+};
+
+ALWAYS_INLINE struct NAME(weights)
+    NAME(weights_fill)(const struct NAME(kind) kind, const struct NAME(stretch) * stretch)
+{
+    struct NAME(weights) w = {.centre = NAME(fill)(stretch->centre)};
+    UNROLL
+    for (int m = 1; m <= kind.radius; m++) {
+        w.x[m] = kind.x ? NAME(fill)(stretch->weight[AXIS_X][m]) : w.centre;
+        w.y[m] = kind.y ? NAME(fill)(stretch->weight[AXIS_Y][m]) : w.centre;
+        w.z[m] = kind.z ? NAME(fill)(stretch->weight[AXIS_Z][m]) : w.centre;
+    }
+    return w;
+}
+
+/* The neighbours of a vector of points: in its line, those along y from f on, and those along z,
+ * which have been loaded. */
+struct NAME(neighbours) {
+    const REAL *x, *f;
+    const int64_t *y;
+    const NAME(vector) * column; /* the points' own */
+};
+
+#define PAIR(a, b) (kind.odd ? (a) - (b) : (a) + (b))
+#define PAIR_X(m) PAIR(NAME(load)(at->x + (m)), NAME(load)(at->x - (m)))
+#define ABOVE(m) (kind.lines == 1 ? at->f + at->y[m] : NAME(beyond)(at->f, up, up3, m))
+#define BELOW(m) (kind.lines == 1 ? at->f + at->y[-(m)] : NAME(beyond)(at->f, -up, -up3, m))
+#define PAIR_Y(m) PAIR(NAME(load)(ABOVE(m)), NAME(load)(BELOW(m)))
+#define PAIR_Z(m) PAIR(at->column[m], at->column[-(m)])
+
+ALWAYS_INLINE NAME(vector)
+    NAME(sum_odd)(const struct NAME(kind) kind, const struct NAME(weights) * w,
+                  const struct NAME(neighbours) * at)
+{
+    const int64_t up = kind.y ? at->y[1] : 0, up3 = 3 * up;
+    NAME(vector) dx = w->centre, dy = w->centre, dz = w->centre;
+    UNROLL
+    for (int m = 1; m <= kind.radius; m++) {
+        if (kind.x)
+            dx = m == 1 ? w->x[1] * PAIR_X(1) : NAME(fma)(w->x[m], PAIR_X(m), dx);
+        if (kind.y)
+            dy = m == 1 ? w->y[1] * PAIR_Y(1) : NAME(fma)(w->y[m], PAIR_Y(m), dy);
+        if (kind.z)
+            dz = m == 1 ? w->z[1] * PAIR_Z(1) : NAME(fma)(w->z[m], PAIR_Z(m), dz);
+    }
+    if (kind.less)
+        return kind.x && kind.z ? dz - dx : kind.x ? dx - dy : dy - dz;
+    if (kind.x)
+        return !kind.y ? dx : !kind.z ? dx + dy : dx + dy + dz;
+    return kind.y ? dy : dz;
+}
+
+ALWAYS_INLINE NAME(vector)
+    NAME(sum_even)(const struct NAME(kind) kind, const struct NAME(weights) * w,
+                   const struct NAME(neighbours) * at)
+{
+    const int64_t up = kind.y ? at->y[1] : 0, up3 = 3 * up;
+    NAME(vector) acc = w->centre * (kind.z ? at->column[0] : NAME(load)(at->x));
+    if (kind.shared) {
+        UNROLL
+        for (int m = 1; m <= kind.radius; m++) {
+            NAME(vector) sum = kind.x ? PAIR_X(m) : PAIR_Z(m);
+            if (kind.y)
+                sum = sum + PAIR_Y(m);
+            if (kind.x && kind.z)
+                sum = sum + PAIR_Z(m);
+            acc = NAME(fma)(kind.x ? w->x[m] : w->z[m], sum, acc);
+        }
+        return acc;
+    }
+    UNROLL
+    for (int m = 1; m <= kind.radius; m++)
+        acc = NAME(fma)(w->x[m], PAIR_X(m), acc);
+    if (kind.y) {
+        UNROLL
+        for (int m = 1; m <= kind.radius; m++)
+            acc = NAME(fma)(w->y[m], PAIR_Y(m), acc);
+    }
+    UNROLL
+    for (int m = 1; m <= kind.radius; m++)
+        acc = NAME(fma)(w->z[m], PAIR_Z(m), acc);
+    return acc;
+}
+
+/* One row of each line: its first points, and how far their neighbours are fetched ahead. */
+struct NAME(rows) {
+    REAL *out[LINES];
+    const REAL *x[LINES], *f[LINES], *newest[LINES], *in[LINES + 2 * PLAN_RADIUS];
+};
+
+ALWAYS_INLINE void NAME(row_run)(const struct NAME(kind) kind, const struct NAME(weights) * w,
+                                 const struct NAME(stretch) * stretch,
+                                 const struct NAME(rows) * rows)
 {
     enum { MID = PLAN_RADIUS };
     const int64_t last = stretch->points - NAME(LANES);
     const bool stream = stretch->stream;
-    const int64_t *y = stretch->y + MID, up = kind.y ? y[1] : 0, up3 = 3 * up;
-    const REAL *in[LINES + 2 * PLAN_RADIUS], *xs[LINES], *fs[LINES], *newest[LINES];
-    REAL *out[LINES];
-    NAME(vector) cx[PLAN_RADIUS + 1], cy[PLAN_RADIUS + 1], cz[PLAN_RADIUS + 1];
-    const NAME(vector) centre = NAME(fill)(stretch->centre);
-    const NAME(vector) *c = kind.x ? cx : cz; /* where one set is all */
-    UNROLL
-    for (int m = 1; m <= kind.radius; m++) {
-        cx[m] = kind.x ? NAME(fill)(stretch->weight[AXIS_X][m]) : centre;
-        cy[m] = kind.y ? NAME(fill)(stretch->weight[AXIS_Y][m]) : centre;
-        cz[m] = kind.z ? NAME(fill)(stretch->weight[AXIS_Z][m]) : centre;
+    NAME(vector) result[LINES];
+    int64_t held = -1;
+    /* The last vector may hold points of the one before it: they are written twice. A result is
+     * held back until the next one's points have been loaded: a load waits for a store before it
+     * whose address ends in the same 12 bits, which that of the point itself often does. */
+    for (int64_t i = 0;; i = i + NAME(LANES) < last ? i + NAME(LANES) : last) {
+        NAME(vector) column[LINES + 2 * PLAN_RADIUS], next[LINES];
+        if (kind.z) {
+            UNROLL
+            for (int k = MID - kind.radius; k < MID + kind.lines + kind.radius; k++)
+                column[k] = NAME(load)(rows->in[k] + i);
+        }
+        UNROLL
+        for (int b = 0; b < kind.lines; b++) {
+            const struct NAME(neighbours)
+                at = {rows->x[b] + i, rows->f[b] + i, stretch->y + MID, column + MID + b};
+            next[b] = kind.odd ? NAME(sum_odd)(kind, w, &at) : NAME(sum_even)(kind, w, &at);
+        }
+        UNROLL
+        for (int b = 0; b < kind.lines; b++) {
+            __builtin_prefetch(rows->newest[b] + i, 0, 2);
+            if (held >= 0)
+                NAME(put)(rows->out[b] + held, result[b], stream);
+            result[b] = next[b];
+        }
+        held = i;
+        if (i == last)
+            break;
     }
     UNROLL
+    for (int b = 0; b < kind.lines; b++)
+        NAME(put)(rows->out[b] + held, result[b], stream);
+}
+
+ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
+                                     const struct NAME(stretch) * stretch)
+{
+    enum { MID = PLAN_RADIUS };
+    const struct NAME(weights) w = NAME(weights_fill)(kind, stretch);
+    struct NAME(rows) rows;
+    UNROLL
     for (int b = 0; b < kind.lines; b++) {
-        out[b] = stretch->out[b];
-        xs[b] = stretch->x[b];
-        fs[b] = kind.y ? stretch->f[b] : xs[b];
+        rows.out[b] = stretch->out[b];
+        rows.x[b] = stretch->x[b];
+        rows.f[b] = kind.y ? stretch->f[b] : rows.x[b];
+        rows.newest[b] = (kind.z   ? stretch->in[MID + kind.radius + b]
+                          : kind.y ? rows.f[b] + stretch->y[MID + kind.radius]
+                                   : rows.x[b]) +
+                         stretch->ahead;
     }
     if (kind.z) {
         UNROLL
         for (int k = MID - kind.radius; k < MID + kind.lines + kind.radius; k++)
-            in[k] = stretch->in[k];
+            rows.in[k] = stretch->in[k];
     }
-    UNROLL
-    for (int b = 0; b < kind.lines; b++)
-        newest[b] = (kind.z   ? in[MID + kind.radius + b]
-                     : kind.y ? fs[b] + y[kind.radius]
-                              : xs[b]) +
-                    stretch->ahead;
     for (int64_t row = 0; row < stretch->rows; row++) {
-        NAME(vector) result[LINES];
-        int64_t held = -1;
-        /* The last vector may hold points of the one before it: they are written twice. A result is
-         * held back until the next one's points have been loaded: a load waits for a store before
-         * it whose address ends in the same 12 bits, which that of the point itself often does. */
-        for (int64_t i = 0;; i = i + NAME(LANES) < last ? i + NAME(LANES) : last) {
-            NAME(vector) column[LINES + 2 * PLAN_RADIUS], next[LINES];
-            if (kind.z) {
-                UNROLL
-                for (int k = MID - kind.radius; k < MID + kind.lines + kind.radius; k++)
-                    column[k] = NAME(load)(in[k] + i);
-            }
-            UNROLL
-            for (int b = 0; b < kind.lines; b++) {
-                const int k = MID + b;
-                const REAL *x = xs[b] + i;
-                const REAL *f = kind.y ? fs[b] + i : x;
-                NAME(vector) acc = centre;
-#define PAIR(a, b) (kind.odd ? (a) - (b) : (a) + (b))
-#define PAIR_X(m) PAIR(NAME(load)(x + (m)), NAME(load)(x - (m)))
-#define ABOVE(m) (kind.lines == 1 ? f + y[m] : NAME(beyond)(f, up, up3, m))
-#define BELOW(m) (kind.lines == 1 ? f + y[-(m)] : NAME(beyond)(f, -up, -up3, m))
-#define PAIR_Y(m) PAIR(NAME(load)(ABOVE(m)), NAME(load)(BELOW(m)))
-#define PAIR_Z(m) PAIR(column[k + (m)], column[k - (m)])
-                if (!kind.odd)
-                    acc = centre * (kind.z ? column[k] : NAME(load)(x));
-                if (kind.odd) {
-                    NAME(vector) dx = centre, dy = centre, dz = centre;
-                    UNROLL
-                    for (int m = 1; m <= kind.radius; m++) {
-                        if (kind.x)
-                            dx = m == 1 ? cx[1] * PAIR_X(1) : NAME(fma)(cx[m], PAIR_X(m), dx);
-                        if (kind.y)
-                            dy = m == 1 ? cy[1] * PAIR_Y(1) : NAME(fma)(cy[m], PAIR_Y(m), dy);
-                        if (kind.z)
-                            dz = m == 1 ? cz[1] * PAIR_Z(1) : NAME(fma)(cz[m], PAIR_Z(m), dz);
-                    }
-                    if (kind.less)
-                        acc = kind.x && kind.z ? dz - dx : kind.x ? dx - dy : dy - dz;
-                    else if (kind.x)
-                        acc = !kind.y ? dx : !kind.z ? dx + dy : dx + dy + dz;
-                    else
-                        acc = kind.y ? dy : dz;
-                } else if (kind.shared) {
-                    UNROLL
-                    for (int m = 1; m <= kind.radius; m++) {
-                        NAME(vector) sum = kind.x ? PAIR_X(m) : PAIR_Z(m);
-                        if (kind.y)
-                            sum = sum + PAIR_Y(m);
-                        if (kind.x && kind.z)
-                            sum = sum + PAIR_Z(m);
-                        acc = NAME(fma)(c[m], sum, acc);
-                    }
-                } else {
-                    UNROLL
-                    for (int m = 1; m <= kind.radius; m++)
-                        acc = NAME(fma)(cx[m], PAIR_X(m), acc);
-                    if (kind.y) {
-                        UNROLL
-                        for (int m = 1; m <= kind.radius; m++)
-                            acc = NAME(fma)(cy[m], PAIR_Y(m), acc);
-                    }
-                    UNROLL
-                    for (int m = 1; m <= kind.radius; m++)
-                        acc = NAME(fma)(cz[m], PAIR_Z(m), acc);
-                }
-                next[b] = acc;
-            }
-            UNROLL
-            for (int b = 0; b < kind.lines; b++) {
-                __builtin_prefetch(newest[b] + i, 0, 2);
-                if (held >= 0)
-                    NAME(put)(out[b] + held, result[b], stream);
-                result[b] = next[b];
-            }
-            held = i;
-            if (i == last)
-                break;
-        }
+        NAME(row_run)(kind, &w, stretch, &rows);
         UNROLL
         for (int b = 0; b < kind.lines; b++) {
-            NAME(put)(out[b] + held, result[b], stream);
-            out[b] += stretch->out_row;
-            xs[b] += stretch->x_row;
-            fs[b] += stretch->in_row;
-            newest[b] += stretch->in_row;
+            rows.out[b] += stretch->out_row;
+            rows.x[b] += stretch->x_row;
+            rows.f[b] += kind.y ? stretch->in_row : stretch->x_row;
+            rows.newest[b] += stretch->in_row;
         }
         if (kind.z) {
             UNROLL
             for (int k = MID - kind.radius; k < MID + kind.lines + kind.radius; k++)
-                in[k] += stretch->in_row;
+                rows.in[k] += stretch->in_row;
         }
     }
 }
