@@ -151,17 +151,9 @@ void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, boo
     plan->passes = 1;
 }
 
-void plan_copy(struct plan *plan, const struct plan *from)
-{
-    *plan = *from;
-    if (plan->table)
-        plan->table->users++;
-}
-
 void plan_release(struct plan *plan)
 {
-    if (plan->table && --plan->table->users == 0)
-        free(plan->table);
+    free(plan->table);
     plan->table = NULL;
 }
 

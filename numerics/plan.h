@@ -96,9 +96,7 @@ bool job_is_plain(const struct job *job);
 /* Of a measure of so many points, from 1 up, of one array or of two: lines are its blocks, its
  * output is of measure_bytes(). */
 void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, bool of_two);
-/* Another plan that is the same, and holds the table, too. */
-void plan_copy(struct plan *plan, const struct plan *from);
-/* Where plan_init() was true: the table goes with the last plan that holds it. */
+/* Where plan_init() was true: free the table. */
 void plan_release(struct plan *plan);
 
 /* Of a point; of each of the job's arrays, the whole batch of it. */

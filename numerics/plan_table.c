@@ -15,7 +15,6 @@ struct plan_table *plan_table_new(uint64_t bytes)
         return NULL;
     memset(table, 0, all);
     table->serial = ++serial;
-    table->users = 1;
     table->bytes = bytes;
     return table;
 }

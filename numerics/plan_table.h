@@ -1,5 +1,4 @@
-/* What a plan holds beside its own numbers: bytes that are made once and shared by its copies, here
- * and on a device. */
+/* What a plan holds beside its own numbers. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,14 +11,13 @@ __BEGIN_DECLS
  * that its engine knows, made once and never changed. */
 struct plan_table {
     uint64_t serial; /* never used twice in a process: a device's copy is known by it */
-    uint64_t users;  /* plans that hold it */
     uint64_t bytes;
     /* bytes follow, at a multiple of 64: plan_table_rows() */
 };
 
 enum { PLAN_TABLE_ALIGN = 64 };
 
-/* A table of so many bytes, all 0, that one plan holds. NULL: no memory. */
+/* A table of so many bytes, all 0: free() it. NULL: no memory. */
 struct plan_table *plan_table_new(uint64_t bytes);
 void *plan_table_rows(const struct plan_table *table);
 /* Make it longer by so many bytes; *table: another one, or the first one where it is NULL. False:

@@ -54,7 +54,7 @@ static bool stands_before(const struct execution *other, const struct execution 
 /* × passes. */
 static uint64_t points_of(const struct execution *run)
 {
-    return run->plan.points * run->plan.batch * run->plan.passes;
+    return run->plan->points * run->plan->batch * run->plan->passes;
 }
 
 bool execution_is_chained(const struct execution *run)
@@ -98,7 +98,7 @@ static void use(const struct execution *run, bool begins)
 /* One of several passes copies at its ends alone. */
 static bool copies_all_along(const struct execution *run)
 {
-    return run->launches_copy && run->plan.passes == 1;
+    return run->launches_copy && run->plan->passes == 1;
 }
 
 bool executions_add(struct executions *runs, struct execution *run)

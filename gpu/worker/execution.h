@@ -79,7 +79,7 @@ struct execution {
     bool launched; /* all of it, in the chain's order: those behind it need not wait for its end */
     bool launches_copy;   /* its launches copy its arrays from and to places */
     uint64_t progress_us; /* when the last PROGRESS was sent */
-    struct plan plan;
+    const struct plan *plan;
     struct slices slices; /* once started */
     /* Once started, where the pipeline copies its arrays from and to places. */
     bool in_pipeline;

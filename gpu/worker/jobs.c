@@ -28,10 +28,10 @@ static void answer_finished(struct worker *worker, uint64_t id, enum status stat
     struct channel_message message = {
         .type = CHANNEL_FINISHED, .status = status, .u.job = {.id = id}};
     if (run)
-        message.u.job.total = run->plan.passes;
+        message.u.job.total = run->plan->passes;
     if (run && run->started) {
         /* Begun passes count: from 1 on, the output may hold anything. */
-        message.u.job.done = (run->slices.done + run->plan.lines - 1) / run->plan.lines;
+        message.u.job.done = (run->slices.done + run->plan->lines - 1) / run->plan->lines;
         message.u.job.device_us = run->slices.device_us;
         message.u.job.copy_in = run->copied[WAY_IN];
         message.u.job.compute = run->computed;
@@ -48,7 +48,7 @@ static void finish(struct worker *worker, struct execution *run, enum status sta
     answer_finished(worker, run->id, status, run);
     if (run->added)
         executions_remove(&worker->runs, run);
-    plan_release(&run->plan);
+    plans_give(run->plan);
     free(run);
 }
 
@@ -56,7 +56,7 @@ static void finish(struct worker *worker, struct execution *run, enum status sta
  * starts from here on finds it. */
 static void place_result(const struct execution *run)
 {
-    for (int i = 0; i < run->plan.outputs && !run->plan.staged; i++) {
+    for (int i = 0; i < run->plan->outputs && !run->plan->staged; i++) {
         struct holding *out = run->out[i], *other = run->scratch[i];
         if (!out || launch_result(&run->slices.launch, i) == out->block.memory)
             continue;
@@ -120,7 +120,7 @@ static void start(struct worker *worker, struct execution *run)
 {
     executions_start(&worker->runs, run);
     const struct buffers buffers = execution_buffers(run);
-    slices_begin(&run->slices, &run->plan, worker->backend->splits_passes, &buffers);
+    slices_begin(&run->slices, run->plan, worker->backend->splits_passes, &buffers);
     run->slices.launch.operands = &run->operands;
     if (execution_is_chained(run)) {
         run->slices.launch.chain = run->chain;
@@ -165,7 +165,7 @@ void jobs_open(struct worker *worker)
 void jobs_close(struct worker *worker)
 {
     LIST_DRAIN (struct execution, run, &worker->runs.all, link) {
-        plan_release(&run->plan);
+        plans_give(run->plan);
         free(run);
     }
     ids_free(&worker->runs.by_id);
@@ -208,7 +208,7 @@ static void find_arrays(const struct worker *worker, struct execution *run,
                         const struct channel_run *given)
 {
     const struct job *job = &given->job;
-    const int scratches = run->plan.staged ? run->plan.staged : job_outputs(job);
+    const int scratches = run->plan->staged ? run->plan->staged : job_outputs(job);
     for (int i = 0; i < AXIS_COUNT; i++) {
         const uint64_t in = given->in[i], out = given->out[i], scratch = given->scratch[i];
         const bool has_in = i < job_inputs(job) && !(worker->direct && run->from[i].region);
@@ -247,7 +247,7 @@ static void check_arrays(const struct execution *run, uint64_t bytes)
     if (run->scratch[0] && run->scratch[0] == run->in[0] && !run->out[0])
         worker_broken("RUN whose result would come to lie in its input's array, not in its place",
                       run->id);
-    if (!slices_possible(&run->plan, &buffers))
+    if (!slices_possible(run->plan, &buffers))
         worker_broken("RUN without the scratch array that it needs", run->id);
 }
 
@@ -324,7 +324,7 @@ static const struct plan *make_plan(struct worker *worker, const struct channel_
     return plans_make(&worker->plans, job, block);
 }
 
-/* The plan of a RUN's job, which stays until the next one's; NULL as above. */
+/* The plan of a RUN's job; NULL as above. */
 static const struct plan *find_plan(struct worker *worker, const struct channel_run *given,
                                     const struct channel_inbox *inbox, int descriptor,
                                     struct failure *failure)
@@ -352,6 +352,8 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
     const struct plan *plan = find_plan(worker, given, inbox, descriptor, &failure);
     struct execution *run = plan ? calloc(1, sizeof *run) : NULL;
     if (!run) {
+        if (plan)
+            plans_give(plan);
         answer_finished(worker, given->id, plan ? STATUS_OUT_OF_MEMORY : failure.code, NULL);
         return;
     }
@@ -359,7 +361,7 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
     run->wants_progress = given->progress != 0;
     run->chain = given->chain;
     run->ends_round = given->ends_round != 0;
-    plan_copy(&run->plan, plan);
+    run->plan = plan;
     find_places(worker, run, given->from, job_inputs(job), job_bytes(job), false, run->from);
     find_places(worker, run, given->to, job_outputs(job), job_bytes(job), true, run->to);
     find_arrays(worker, run, given);
@@ -382,18 +384,22 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
         worker_broken("MEASURE of a job that is there already", id);
     if (message->u.measure.dtype > DTYPE_F64 || points == 0 || points > LIMIT_POINTS)
         worker_broken("MEASURE of what is no array", id);
-    struct execution *run = calloc(1, sizeof *run);
+    const struct plan *plan =
+        plans_measure((enum dtype)message->u.measure.dtype, points, message->u.measure.other != 0);
+    struct execution *run = plan ? calloc(1, sizeof *run) : NULL;
     if (!run) {
+        if (plan)
+            plans_give(plan);
         answer_finished(worker, id, STATUS_OUT_OF_MEMORY, NULL);
         return;
     }
+    run->plan = plan;
     run->id = id;
     run->measures = true;
     run->in[0] = store_find(worker, message->u.measure.array);
     if (message->u.measure.other)
         run->in[1] = store_find(worker, message->u.measure.other);
     run->out[0] = store_find(worker, message->u.measure.result);
-    plan_init_measure(&run->plan, (enum dtype)message->u.measure.dtype, points, run->in[1] != NULL);
     if (!have_memory(run)) {
         finish(worker, run, STATUS_OUT_OF_MEMORY);
         return;
@@ -410,7 +416,7 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
 /* The blocks are measured: bring over what they came to. */
 static void fetch_measured(struct worker *worker, struct execution *run)
 {
-    const uint64_t at = measure_bytes(run->plan.points) - sizeof(struct measured);
+    const uint64_t at = measure_bytes(run->plan->points) - sizeof(struct measured);
     run->measured = true;
     worker->under_way++;
     worker->backend->download(
@@ -440,8 +446,8 @@ static void tell_progress(struct worker *worker, struct execution *run)
     worker_answer(worker,
                   &(struct channel_message){.type = CHANNEL_PROGRESS,
                                             .u.job = {.id = run->id,
-                                                      .done = run->slices.done / run->plan.lines,
-                                                      .total = run->plan.passes,
+                                                      .done = run->slices.done / run->plan->lines,
+                                                      .total = run->plan->passes,
                                                       .device_us = run->slices.device_us}});
     run->progress_us = now;
 }

@@ -118,7 +118,7 @@ void pipeline_add(struct pipeline *pipeline, struct execution *run)
         in[i] = run->from[i].region != NULL;
         out[i] = run->to[i].region != NULL;
     }
-    const struct plan *plan = &run->plan;
+    const struct plan *plan = run->plan;
     transfer_init(&run->transfer, plan, in, out,
                   plan->passes > 1 ? PIPELINE_SLAB_BYTES
                                    : pipeline_slab_bytes(plan_array_bytes(plan)));
@@ -128,12 +128,15 @@ void pipeline_add(struct pipeline *pipeline, struct execution *run)
     compute(pipeline, run); /* where no input has a place */
 }
 
+/* What a copy is in the place of a job. */
+static const struct plan a_line = {.lines = 1};
+
 void pipeline_add_copy(struct pipeline *pipeline, struct execution *run, uint64_t bytes,
                        enum way way)
 {
     transfer_init_copy(&run->transfer, bytes, way, PIPELINE_SLAB_BYTES);
-    run->plan.lines = run->slices.launch.to = 1;
-    run->slices.launch.plan = &run->plan;
+    run->plan = run->slices.launch.plan = &a_line;
+    run->slices.launch.to = 1;
     for (int i = 0; i < WAYS; i++)
         list_init(&run->queued[i]);
     enqueue(pipeline, run, way);

@@ -25,10 +25,20 @@ static struct kept_plan *make(const struct job *job, const void *block)
         return NULL;
     }
     made->job = *job;
+    made->users = 1;
     made->bytes = bytes + (made->plan.table ? made->plan.table->bytes : 0);
     if (bytes)
         memcpy(made->block, block, bytes);
     return made;
+}
+
+void plans_give(const struct plan *plan)
+{
+    struct kept_plan *kept = LIST_ENTRY((uintptr_t)plan, struct kept_plan, plan);
+    if (--kept->users > 0)
+        return;
+    plan_release(&kept->plan);
+    free(kept);
 }
 
 /* Drop the oldest ones until there are no more than so many, of so many bytes. */
@@ -38,16 +48,17 @@ static void shrink(struct plans *plans, uint32_t count, uint64_t bytes)
         struct kept_plan *kept = LIST_TAKE(&plans->kept, struct kept_plan, link);
         plans->count--;
         plans->bytes -= kept->bytes;
-        plan_release(&kept->plan);
-        free(kept);
+        plans_give(&kept->plan);
     }
 }
 
 const struct plan *plans_find(struct plans *plans, const struct job *job, const void *block)
 {
     LIST_EACH (struct kept_plan, kept, &plans->kept, link)
-        if (is_of(kept, job, block))
+        if (is_of(kept, job, block)) {
+            kept->users++;
             return &kept->plan;
+        }
     return NULL;
 }
 
@@ -61,6 +72,17 @@ const struct plan *plans_make(struct plans *plans, const struct job *job, const 
     list_push(&plans->kept, &made->link);
     plans->count++;
     plans->bytes += made->bytes;
+    made->users++;
+    return &made->plan;
+}
+
+const struct plan *plans_measure(enum dtype dtype, uint64_t points, bool of_two)
+{
+    struct kept_plan *made = malloc(sizeof *made);
+    if (!made)
+        return NULL;
+    made->users = 1;
+    plan_init_measure(&made->plan, dtype, points, of_two);
     return &made->plan;
 }
 

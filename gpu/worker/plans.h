@@ -12,6 +12,7 @@ enum {
 
 struct kept_plan {
     struct list link;
+    uint32_t users; /* runs, and the list that it is kept in */
     struct job job; /* equal jobs are equal bytes, … */
     struct plan plan;
     uint64_t bytes;  /* of the block and the table */
@@ -26,9 +27,13 @@ struct plans {
 
 /* None yet. */
 void plans_init(struct plans *plans);
-/* The job's plan, which stays until the next plans_make(). NULL: it is not there; job and block
- * need no check, since only those of a plan that was made are found. */
+/* The job's plan, which stays until it is given back; NULL: it is not kept. Job and block need no
+ * check, since only those of a plan that was made are found. */
 const struct plan *plans_find(struct plans *plans, const struct job *job, const void *block);
 /* The same, as plan_init() makes it. The job must have passed job_check(). NULL: no memory. */
 const struct plan *plans_make(struct plans *plans, const struct job *job, const void *block);
+/* As plan_init_measure() makes it; it is not kept. */
+const struct plan *plans_measure(enum dtype dtype, uint64_t points, bool of_two);
+/* One that these have returned. */
+void plans_give(const struct plan *plan);
 void plans_free(struct plans *plans);

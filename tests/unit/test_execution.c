@@ -160,13 +160,14 @@ TEST(operands_and_fields_are_in_order, clear, NULL)
     executions_remove(&runs, &other);
 }
 
+static const struct plan small = {.points = 10, .batch = 1, .passes = 1};
+
 static struct execution link_of(uint64_t id, uint64_t chain, struct holding *in,
                                 struct holding *out)
 {
     struct execution run = run_of(id, in, out, NULL);
     run.chain = chain;
-    run.plan.points = 10;
-    run.plan.batch = run.plan.passes = 1;
+    run.plan = &small;
     return run;
 }
 
@@ -212,7 +213,8 @@ TEST(of_a_chain_only_so_much_is_launched, clear, NULL)
 {
     struct execution first = link_of(1, 7, &a, &b), second = link_of(2, 7, &b, &a);
     struct execution third = link_of(3, 7, &a, &b), large = link_of(4, 7, &b, &a);
-    large.plan.points = 1000;
+    const struct plan plan = {.points = 1000, .batch = 1, .passes = 1};
+    large.plan = &plan;
     runs.chain_points = 20;
     add(&first);
     add(&second);

@@ -20,6 +20,7 @@ static struct region region; /* of no importance here but that there is one */
 /* A job whose inputs and outputs have places or not. */
 struct client {
     struct job job;
+    struct plan plan;
     struct execution run;
     struct holding holdings[3 * AXIS_COUNT];
     void *in[AXIS_COUNT], *out[AXIS_COUNT]; /* its own memory, or what the arrays hold */
@@ -47,41 +48,42 @@ static void client_init(struct client *client, struct random *random, const stru
     struct execution *run = &client->run;
     memset(client, 0, sizeof *client);
     client->job = *job;
-    plan_make(&run->plan, job);
-    arrays_make(client->in, run->plan.inputs, bytes, 0);
-    arrays_make(client->out, run->plan.outputs, bytes, 0x5a);
+    plan_make(&client->plan, job);
+    run->plan = &client->plan;
+    arrays_make(client->in, run->plan->inputs, bytes, 0);
+    arrays_make(client->out, run->plan->outputs, bytes, 0x5a);
     while (!run->in_pipeline) {
-        for (int i = 0; i < run->plan.inputs; i++)
+        for (int i = 0; i < run->plan->inputs; i++)
             run->from[i].region = random_below(random, 3) ? &region : NULL;
-        for (int i = 0; i < run->plan.outputs; i++)
+        for (int i = 0; i < run->plan->outputs; i++)
             run->to[i].region = random_below(random, 3) ? &region : NULL;
         for (int i = 0; i < AXIS_COUNT; i++)
             run->in_pipeline |= run->from[i].region || run->to[i].region;
     }
-    for (int i = 0; i < run->plan.inputs; i++) {
+    for (int i = 0; i < run->plan->inputs; i++) {
         random_field(random, job, client->in[i]);
         run->in[i] = hold(client, i, bytes);
         run->from[i].memory = client->in[i];
         if (!run->from[i].region)
             memcpy(run->in[i]->block.memory, client->in[i], bytes);
     }
-    for (int i = 0; i < run->plan.outputs; i++) {
+    for (int i = 0; i < run->plan->outputs; i++) {
         run->out[i] = hold(client, AXIS_COUNT + i, bytes);
         run->to[i].memory = client->out[i];
         if (job_scratch(job, false, false))
             run->scratch[i] = hold(client, 2 * AXIS_COUNT + i, bytes);
     }
     const struct buffers buffers = execution_buffers(run);
-    slices_begin(&run->slices, &run->plan, true, &buffers);
+    slices_begin(&run->slices, run->plan, true, &buffers);
 }
 
 static void client_end(struct client *client)
 {
     const uint64_t bytes = job_bytes(&client->job);
     void *expected[AXIS_COUNT];
-    arrays_make(expected, client->run.plan.outputs, bytes, 0);
-    reference_run(&client->run.plan, client->in, expected);
-    for (int i = 0; i < client->run.plan.outputs; i++) {
+    arrays_make(expected, client->plan.outputs, bytes, 0);
+    reference_run(&client->plan, client->in, expected);
+    for (int i = 0; i < client->plan.outputs; i++) {
         const void *result = client->run.to[i].region
                                  ? client->out[i]
                                  : launch_result(&client->run.slices.launch, i);
@@ -198,17 +200,19 @@ static const struct execution *complete(struct token token)
     return pipeline_complete(&pipeline, &(struct completion){.token = token});
 }
 
-static struct execution *plain_run(struct execution *run, struct holding *holding, uint64_t n)
+static struct execution *plain_run(struct execution *run, struct plan *plan,
+                                   struct holding *holding, uint64_t n)
 {
     struct job job;
     job_init(&job);
     job.axes = AXIS_COUNT;
     job.n[AXIS_X] = job.n[AXIS_Y] = job.n[AXIS_Z] = n;
     memset(run, 0, sizeof *run);
-    plan_make(&run->plan, &job);
+    plan_make(plan, &job);
+    run->plan = plan;
     run->in[0] = run->out[0] = holding;
     run->from[0].region = run->to[0].region = &region;
-    slices_begin(&run->slices, &run->plan, false, &(struct buffers){.out = {holding}});
+    slices_begin(&run->slices, run->plan, false, &(struct buffers){.out = {holding}});
     return run;
 }
 
@@ -218,16 +222,17 @@ TEST(test_a_small_job_passes_large_ones)
 {
     enum { SMALL = 20 };
     static struct execution large[3], small[SMALL];
+    static struct plan plan_of_large, plan_of_small;
     static struct holding holding;
     memset(&noted, 0, sizeof noted);
     pipeline_init(&pipeline, &taking_note, NULL, NULL);
     for (int i = 0; i < 3; i++)
-        pipeline_add(&pipeline, plain_run(&large[i], &holding, 256));
+        pipeline_add(&pipeline, plain_run(&large[i], &plan_of_large, &holding, 256));
     pipeline_pump(&pipeline);
     const int begun = noted.count;
     assert_true(pipeline.bytes[WAY_IN] > (PIPELINE_SLABS - 1) * PIPELINE_SLAB_BYTES);
     for (int i = 0; i < SMALL; i++)
-        pipeline_add(&pipeline, plain_run(&small[i], &holding, 64));
+        pipeline_add(&pipeline, plain_run(&small[i], &plan_of_small, &holding, 64));
     pipeline_pump(&pipeline);
     assert_int_equal(noted.count, begun);
     int of_small = 0, of_large = 0;
@@ -235,8 +240,8 @@ TEST(test_a_small_job_passes_large_ones)
         const struct execution *run = complete(noted.tokens[0]);
         memmove(noted.tokens, noted.tokens + 1, sizeof noted.tokens - sizeof noted.tokens[0]);
         noted.count--;
-        of_small += run->plan.points == small[0].plan.points;
-        of_large += run->plan.points != small[0].plan.points;
+        of_small += run->plan->points == small[0].plan->points;
+        of_large += run->plan->points != small[0].plan->points;
         assert_true(of_small || of_large <= begun + 1);
         pipeline_pump(&pipeline);
         assert_true(pipeline.bytes[WAY_IN] <= MOST_IN_FLIGHT);
@@ -279,12 +284,13 @@ static void note_upload_after_launches(void *device, const void *from, size_t by
 TEST(test_a_launch_does_not_wait_for_the_next_slab)
 {
     static struct execution run;
+    static struct plan plan;
     static struct holding holding;
     struct backend backend = taking_note;
     backend.upload = note_upload_after_launches;
     memset(&noted, 0, sizeof noted);
     pipeline_init(&pipeline, &backend, NULL, NULL);
-    pipeline_add(&pipeline, plain_run(&run, &holding, 100));
+    pipeline_add(&pipeline, plain_run(&run, &plan, &holding, 100));
     while (pipeline_pump(&pipeline), noted.count || noted.other_count) {
         struct token token =
             noted.count ? noted.tokens[--noted.count] : noted.others[--noted.other_count];

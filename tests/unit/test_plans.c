@@ -26,10 +26,14 @@ static struct job job_of(uint64_t n)
     return job;
 }
 
+/* What the list keeps stays after it is given back. */
 static const struct plan *find_or_make(const struct job *job, const void *block)
 {
     const struct plan *plan = plans_find(&plans, job, block);
-    return plan ? plan : plans_make(&plans, job, block);
+    if (!plan)
+        plan = plans_make(&plans, job, block);
+    plans_give(plan);
+    return plan;
 }
 
 static void check(uint64_t n)
@@ -61,6 +65,18 @@ TEST(a_plan_that_is_kept_is_not_made_again, setup, teardown)
     const struct plan *plan = find_or_make(&first, NULL);
     assert_ptr_not_equal(find_or_make(&second, NULL), plan);
     assert_ptr_equal(find_or_make(&first, NULL), plan);
+}
+
+TEST(a_plan_stays_until_it_is_given_back, setup, teardown)
+{
+    const struct job job = job_of(100);
+    const struct plan *plan = plans_make(&plans, &job, NULL);
+    for (uint64_t n = 101; n < 101 + PLANS_KEPT; n++)
+        check(n);
+    assert_null(plans_find(&plans, &job, NULL));
+    assert_int_equal(plan->axis[AXIS_X].n, 100);
+    assert_true(plan->table->bytes > 0);
+    plans_give(plan);
 }
 
 /* The cache keeps only as many jobs with many coordinates as their tables and blocks fit. */

@@ -167,7 +167,14 @@ static void add_captured(struct graph *graph, const struct order *order)
         abort();
     captured->order = *order;
     if (order->kind == KIND_LAUNCH) {
-        plan_copy(&captured->plan, order->launch.plan);
+        captured->plan = *order->launch.plan; /* it may go before the graph does */
+        if (captured->plan.table) {
+            captured->plan.table = plan_table_new(captured->plan.table->bytes);
+            if (!captured->plan.table)
+                abort();
+            memcpy(plan_table_rows(captured->plan.table),
+                   plan_table_rows(order->launch.plan->table), captured->plan.table->bytes);
+        }
         captured->order.launch.plan = &captured->plan;
         if (order->launch.operands) {
             captured->operands = *order->launch.operands;
