@@ -51,7 +51,7 @@ static __device__ __forceinline__ void eliminate_row(eliminated<T> &row, T below
 
 template <typename T, class Lines, bool CORNER>
 static __global__ void __launch_bounds__(WARP)
-    adi_field_kernel(const __grid_constant__ work<T> work)
+    adi_field_kernel(const __grid_constant__ solve_work<T> work)
 {
     enum { STEP = Lines::STEP };
     const Lines at(work);

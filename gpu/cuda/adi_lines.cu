@@ -9,7 +9,7 @@
 
 template <typename T>
 static __global__ void __launch_bounds__(WARP)
-    adi_lines_kernel(const __grid_constant__ work<T> work)
+    adi_lines_kernel(const __grid_constant__ solve_work<T> work)
 {
     const int64_t line = (int64_t)blockIdx.x * WARP + threadIdx.x;
     if (line >= work.count)
@@ -74,7 +74,7 @@ static choice choose(int64_t n, bool along_x, int arrays, size_t element)
     return best;
 }
 
-template <typename T> using lines_function = void (*)(work<T>);
+template <typename T> using lines_function = void (*)(solve_work<T>);
 
 template <typename T, class Lines> static lines_function<T> find_form(bool field, bool corner)
 {
@@ -132,7 +132,7 @@ static cudaError_t launch_lines(const struct launch *launch, const struct adi_li
     if (!axis->active)
         return cudaSuccess;
     const choice chosen = choose_for(plan, lines->axis);
-    work<T> work = {};
+    solve_work<T> work = {};
     work.count = (int64_t)(plan->points * plan->batch) / axis->n;
     work.n = axis->periodic ? axis->period : axis->n;
     work.stride = axis->stride;

@@ -70,7 +70,7 @@ static __device__ __forceinline__ void correct(const struct tridiagonal *lines, 
 
 template <typename T, class Lines>
 static __global__ void __launch_bounds__(WARP)
-    adi_shared_kernel(const __grid_constant__ work<T> work)
+    adi_shared_kernel(const __grid_constant__ solve_work<T> work)
 {
     enum { STEP = Lines::STEP };
     T *tile = (T *)shared_memory;

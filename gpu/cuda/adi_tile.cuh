@@ -15,7 +15,7 @@ enum {
     BLOCKS_MOST = 32 /* of a multiprocessor */
 };
 
-template <typename T> struct work {
+template <typename T> struct solve_work {
     int64_t count, n, stride, length; /* lines; unknowns of one; elements along it, of all of it */
     int32_t slot, axis;
     int32_t rows, pitch; /* of a chunk; elements from line to line of a tile along x */
@@ -28,7 +28,7 @@ template <typename T> struct work {
 
 /* The first element of a line. */
 template <typename T>
-static __device__ __forceinline__ int64_t begin_of(const work<T> &work, int64_t line)
+static __device__ __forceinline__ int64_t begin_of(const solve_work<T> &work, int64_t line)
 {
     return line / work.stride * work.length + line % work.stride;
 }
@@ -40,7 +40,7 @@ template <typename T, int LINES, int V> struct across {
     int64_t own, pack, stride;
     bool solves, copies;
 
-    __device__ __forceinline__ across(const work<T> &work)
+    __device__ __forceinline__ across(const solve_work<T> &work)
     {
         const int64_t first = (int64_t)blockIdx.x * LINES;
         const int64_t copied = first + threadIdx.x % PACKS * V;
@@ -96,7 +96,7 @@ template <typename T, int LINES> struct along {
     int lines, pitch;
     bool solves;
 
-    __device__ __forceinline__ along(const work<T> &work)
+    __device__ __forceinline__ along(const solve_work<T> &work)
     {
         const int64_t first = (int64_t)blockIdx.x * LINES;
         lines = work.count - first < LINES ? (int)(work.count - first) : LINES;
