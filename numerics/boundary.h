@@ -19,6 +19,7 @@ enum boundary_has {
     BOUNDARY_IS_HALO = 16,     /* the outermost points are data */
     BOUNDARY_WRAPS = 32,       /* both sides of an axis have it, or none */
     BOUNDARY_MIRRORS = 64, /* ∂n f alone: it may be taken as the mirror image about its place */
+    BOUNDARY_OF_STENCILS = 128, /* for user-defined stencils alone: no rows of weights assume it */
     BOUNDARY_STATES = BOUNDARY_HAS_VALUE | BOUNDARY_HAS_PLACE
 };
 
@@ -35,6 +36,8 @@ enum boundary_has {
  *   MIXED          ∂n f + `value` f = the side's job_more.constant
  *   CURVATURE      ∂n² f = `value`
  *   HALO           the outermost radius layers are data, multiplied by `value` each step
+ *   NEAREST        f beyond the side is f at its edge node
+ *   CONSTANT       f beyond the side is `value`
  *
  * X(name, its number in a job, word, how an option writes its numbers, enum boundary_has, enum
  *   weights_kind of the points next to it, … where the diffusivity is a field) */
@@ -48,13 +51,15 @@ enum boundary_has {
     X(DERIVATIVE, 4, "derivative", ":V", BOUNDARY_STATES | BOUNDARY_MIRRORS, DERIVATIVE, EVEN)     \
     X(MIXED, 6, "mixed", ":V:CONST", BOUNDARY_STATES | BOUNDARY_HAS_CONSTANT, DERIVATIVE, EVEN)    \
     X(CURVATURE, 7, "curvature", ":V", BOUNDARY_STATES, CURVATURE, CURVATURE)                      \
-    X(HALO, 5, "halo", ":FACTOR", BOUNDARY_HAS_VALUE | BOUNDARY_IS_HALO, HALO, HALO)
+    X(HALO, 5, "halo", ":FACTOR", BOUNDARY_HAS_VALUE | BOUNDARY_IS_HALO, HALO, HALO)               \
+    X(NEAREST, 11, "nearest", "", BOUNDARY_OF_STENCILS, NEAREST, NEAREST)                          \
+    X(CONSTANT, 12, "constant", ":V", BOUNDARY_HAS_VALUE | BOUNDARY_OF_STENCILS, CONSTANT, CONSTANT)
 
 #define BOUNDARY_ENUMERATOR(name, number, ...) BOUNDARY_##name = (number),
 enum boundary_kind {
     BOUNDARY_LIST(BOUNDARY_ENUMERATOR) BOUNDARY_ENDPOINT =
         1, /* periodic, and the last point repeats the first: `endpoint` asks */
-    BOUNDARY_KINDS = 11
+    BOUNDARY_KINDS = 13
 };
 #undef BOUNDARY_ENUMERATOR
 
@@ -68,7 +73,8 @@ enum side_map {
     SIDE_MAP_ANTISYMMETRIC, /* − the image about half a cell outside */
     SIDE_MAP_ODD_FACE,      /* twice the side's value − the image; images of k are its own */
     SIDE_MAP_ODD_NODE,
-    SIDE_MAP_GHOST /* stencils: no image, the side's rows give the value */
+    SIDE_MAP_GHOST,  /* stencils: no image, the side's rows give the value */
+    SIDE_MAP_NEAREST /* stencils: the edge node */
 };
 
 /* Where a number of a boundary comes from. */

@@ -110,6 +110,10 @@ static bool check_side(const struct job *job, int axis, int side, struct failure
     if (boundary->kind >= BOUNDARY_KINDS)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
                            "no boundary has the number %" PRIu32, boundary->kind);
+    if (traits->has & BOUNDARY_OF_STENCILS && job->operator_id != OPERATOR_STENCIL)
+        return failure_set(failure, STATUS_UNSUPPORTED, place,
+                           "boundary %s is for stencils; got a %s", traits->word,
+                           operator_name((enum operator_id)job->operator_id));
     if (boundary->at_face > 1 || boundary->reserved)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
                            "a reserved byte of a boundary is set");
@@ -152,6 +156,7 @@ static bool check_mixed(const struct job *job, int axis, int side, struct failur
                            "%.9g",
                            boundary->value);
     job_weights(job, axis, NULL, &rows);
+    rows.side[!side] = (struct weights_side){.kind = WEIGHTS_HALO}; /* the row is of one side */
     if (!weights_face(&rows, job_face_order(job), job->accuracy, side, &face))
         return true; /* it is not read: no row has data of that side */
     const double limit = -1 / (double)face.data[side];

@@ -15,6 +15,8 @@ static int32_t map_of(const struct weights_side *rows, bool has_ghosts)
         [WEIGHTS_REFLECT] = {SIDE_MAP_NODE, SIDE_MAP_FACE},
         [WEIGHTS_EVEN] = {SIDE_MAP_NODE, SIDE_MAP_FACE},
         [WEIGHTS_ODD] = {SIDE_MAP_ODD_NODE, SIDE_MAP_ODD_FACE},
+        [WEIGHTS_NEAREST] = {SIDE_MAP_NEAREST},
+        [WEIGHTS_CONSTANT] = {SIDE_MAP_GHOST},
     };
     if (weights_has_closures(rows))
         return has_ghosts ? SIDE_MAP_GHOST : SIDE_MAP_NONE;
@@ -26,8 +28,8 @@ static enum side_datum datum_of(const struct boundary *boundary)
     const unsigned has = boundary_traits(boundary->kind)->has;
     if (has & BOUNDARY_HAS_CONSTANT)
         return boundary->at_face ? SIDE_DATUM_MIXED_FACE : SIDE_DATUM_MIXED_NODE;
-    return has & BOUNDARY_HAS_PLACE && !boundary_is_held(boundary) ? SIDE_DATUM_NUMBER
-                                                                   : SIDE_DATUM_NONE;
+    const bool states = has & BOUNDARY_HAS_VALUE && !(has & BOUNDARY_IS_HALO);
+    return states && !boundary_is_held(boundary) ? SIDE_DATUM_NUMBER : SIDE_DATUM_NONE;
 }
 
 static struct side_number number_of(const struct job *job, double number, int array, int operand)

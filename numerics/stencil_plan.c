@@ -20,6 +20,12 @@ static void ghosts_init(struct stencil_ghosts *ghosts, const struct job *job, in
     struct weights_row row;
     job_weights(job, a, NULL, &axis);
     const struct weights_side stated = axis.side[s];
+    if (stated.kind == WEIGHTS_CONSTANT) {
+        ghosts->free_points = 1; /* data beyond its own edge: as at the edge */
+        for (int m = 0; m < job->more.stencil_radius[a]; m++)
+            ghosts->data[m] = ghosts->free[m][0] = 1;
+        return;
+    }
     axis.side[!s] = (struct weights_side){.kind = WEIGHTS_HALO}; /* the row is that of one side */
     for (int m = 1; m <= job->more.stencil_radius[a]; m++) {
         axis.side[s] = stated;

@@ -14,7 +14,7 @@ __BEGIN_DECLS
 enum { STENCIL_ROW = 8 }; /* points in the row of a ghost: the accuracy */
 
 /* The ghosts of a side: the value at the distance 1 + m outside from the points at 0, 1, … from the
- * edge, and from the datum; `free`: of what is data itself, without one. */
+ * edge (none: it is the datum), and from the datum; `free`: of what is data itself, without one. */
 struct stencil_ghosts {
     int32_t points, free_points; /* of `ghost`, of `free` */
     double ghost[JOB_STENCIL_RADIUS][STENCIL_ROW], data[JOB_STENCIL_RADIUS];

@@ -44,6 +44,8 @@ POINT_FUNCTION void STENCIL_NAME(settle)(const struct stencil_axis *axis, int a,
             place->side[a] = side;
             place->ghost[a] = (int32_t)(i < 0 ? -1 - i : i - n);
             i = 0;
+        } else if (map == SIDE_MAP_NEAREST) {
+            i = side == SIDE_LOW ? 0 : n - 1;
         } else if (map == SIDE_MAP_NODE) {
             /* The images of the only node never end, and all are the node. */
             const bool all = n == 1 && axis->side[!side].map == SIDE_MAP_NODE;

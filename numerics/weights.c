@@ -60,7 +60,7 @@ bool weights_takes(const struct weights_axis *axis, int order, int accuracy,
         const struct weights_side *side = &axis->side[s];
         const struct weights_side *other = &axis->side[!s];
         const bool may_be_at_face = weights_has_datum(side) || is_stated_map(side);
-        if (side->kind >= WEIGHTS_KINDS || side->at_face > may_be_at_face ||
+        if (side->kind > WEIGHTS_HALO || side->at_face > may_be_at_face ||
             (is_periodic(side) && other->kind != side->kind) ||
             (is_stated_map(side) && axis->x &&
              !(axis->conducts && side->kind != WEIGHTS_REFLECT)) ||

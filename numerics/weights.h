@@ -42,6 +42,9 @@ enum weights_kind {
     WEIGHTS_CURVATURE,  /* ∂n² f = g */
     /* No rows: the outermost weights_radius() points are data. */
     WEIGHTS_HALO,
+    /* What stencils read beyond a side; rows of weights do not take these. */
+    WEIGHTS_NEAREST,  /* f at the edge node */
+    WEIGHTS_CONSTANT, /* a number */
     WEIGHTS_KINDS
 };
 

@@ -44,7 +44,7 @@ template <int N> static __device__ __forceinline__ void pipeline_wait()
 #endif
 
 /* How an index beyond an edge is brought back; the launcher translates enum side_map. */
-enum stencil_map { MAP_NONE, MAP_PERIODIC, MAP_ENDPOINT, MAP_FACE, MAP_NODE };
+enum stencil_map { MAP_NONE, MAP_PERIODIC, MAP_ENDPOINT, MAP_FACE, MAP_NODE, MAP_NEAREST };
 
 /* The arguments of a kernel but its weights, which follow. */
 struct stencil_grid {
@@ -94,7 +94,7 @@ static __device__ __forceinline__ int stencil_source(const stencil_grid &grid, i
         else if (map == MAP_NODE && n > 1)
             i = (below ? 0 : 2 * n - 2) - i;
         else
-            i = below ? 0 : n - 1; /* what nobody uses, or the only node */
+            i = below ? 0 : n - 1; /* MAP_NEAREST, what nobody uses, or the only node */
     }
     return i;
 }

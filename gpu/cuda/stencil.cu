@@ -480,6 +480,8 @@ static int map_of(const struct side *side)
         return MAP_FACE;
     case SIDE_MAP_NODE:
         return MAP_NODE;
+    case SIDE_MAP_NEAREST:
+        return MAP_NEAREST;
     default:
         return MAP_NONE;
     }

@@ -160,6 +160,8 @@ static void NAME(stencil_ghosts)(const struct NAME(stencil_bringer) * b,
     const struct side *of = &axis->side[side];
     const struct stencil_ghosts *ghosts = &axis->ghosts[side];
     REAL value[STENCIL_GHOSTS], edge[STENCIL_GHOSTS], number[STENCIL_GHOSTS];
+    for (int i = 0; i < count && ghosts->points == 0; i++)
+        to[i] = (REAL)0;
     for (int k = 0; k < ghosts->points; k++) {
         int64_t at[AXIS_COUNT] = {0, place->at[AXIS_Y], place->at[AXIS_Z]};
         at[a] = STENCIL_NAME(inwards)(axis, side, k);

@@ -185,9 +185,9 @@ static void random_sides(struct random *random, struct job *job, int a)
     for (int s = 0; s < SIDE_COUNT; s++) {
         struct boundary *boundary = &job->boundary[a][s];
         const bool cyclic = s == SIDE_HIGH && boundary[-1].kind <= BOUNDARY_ENDPOINT;
-        *boundary = (struct boundary){.kind = (uint32_t)random_below(random, BOUNDARY_KINDS)};
+        *boundary = (struct boundary){.kind = (uint32_t)random_below(random, BOUNDARY_NEAREST)};
         while (s == SIDE_HIGH && !cyclic && boundary->kind <= BOUNDARY_ENDPOINT)
-            boundary->kind = (uint32_t)random_below(random, BOUNDARY_KINDS);
+            boundary->kind = (uint32_t)random_below(random, BOUNDARY_NEAREST);
         if (cyclic)
             *boundary = boundary[-1];
         const bool placed =
@@ -406,8 +406,8 @@ uint64_t random_part(struct random *random, const struct plan *plan, uint64_t fr
 void random_job_print(const struct job *job)
 {
     static const char *const kinds[BOUNDARY_KINDS] = {
-        "periodic", "endpoint",  "one-sided", "value",  "derivative",   "halo",
-        "mixed",    "curvature", "symmetric", "mirror", "antisymmetric"};
+        "periodic",  "endpoint",  "one-sided", "value",         "derivative", "halo",    "mixed",
+        "curvature", "symmetric", "mirror",    "antisymmetric", "nearest",    "constant"};
     printf("%s %s %" PRIu64 " x %" PRIu64 "x%" PRIu64 "x%" PRIu64 " (z y x), %d axes, axis %d, "
            "order %d, accuracy %d, steps %" PRIu64 ";",
            operator_name(job->operator_id), job->dtype == DTYPE_F32 ? "f32" : "f64", job->batch,

@@ -97,15 +97,15 @@ static int random_number(struct random *random, const struct job *job)
     return job->batch > 1 && random_below(random, 2) ? NUMBER_FACE_BATCH : NUMBER_FACE;
 }
 
-static void random_side(struct random *random, struct job *job, int axis, int side)
+static void random_side(struct random *random, struct job *job, uint32_t kinds, int axis, int side)
 {
     struct boundary *boundary = &job->boundary[axis][side];
     boundary->kind =
-        BOUNDARY_ONE_SIDED + (uint32_t)random_below(random, BOUNDARY_KINDS - BOUNDARY_ONE_SIDED);
+        BOUNDARY_ONE_SIDED + (uint32_t)random_below(random, kinds - BOUNDARY_ONE_SIDED);
     if (has_ghosts(boundary) && job->n[axis] < job->accuracy)
         boundary->kind = BOUNDARY_SYMMETRIC + (uint32_t)random_below(random, 3);
     const bool has_datum = has_ghosts(boundary) && boundary->kind != BOUNDARY_ONE_SIDED;
-    if (!has_datum && boundary->kind != BOUNDARY_HALO)
+    if (!has_datum && boundary->kind != BOUNDARY_HALO && boundary->kind != BOUNDARY_CONSTANT)
         return;
     boundary->value = random_below(random, 4) ? random_between(random, 0, 1) : 0;
     if (!has_datum)
@@ -138,7 +138,8 @@ static void random_faces(struct random *random, struct sample *stencil)
     }
 }
 
-void random_stencil(struct random *random, uint64_t max_points, struct sample *stencil)
+void random_stencil(struct random *random, uint64_t max_points, uint32_t kinds,
+                    struct sample *stencil)
 {
     struct job *job = &stencil->job;
     uint64_t left = max_points;
@@ -166,7 +167,7 @@ void random_stencil(struct random *random, uint64_t max_points, struct sample *s
                 job->boundary[a][side].kind =
                     job->n[a] > 1 ? (uint32_t)kind : (uint32_t)BOUNDARY_PERIODIC;
             else
-                random_side(random, job, a, side);
+                random_side(random, job, kinds, a, side);
     }
     random_offsets(random, stencil, common);
     random_faces(random, stencil);

@@ -10,8 +10,10 @@ void random_stencil_set(struct sample *stencil, const int32_t (*offsets)[AXIS_CO
                         const double *weights, uint32_t points);
 
 /* For a field of at most max_points points: boxes, stars and other shapes up to radius 8; every
- * boundary on each side, numbers and arrays; thin axes, batches, both types, 1 to 4 steps. */
-void random_stencil(struct random *random, uint64_t max_points, struct sample *stencil);
+ * boundary of a number below `kinds` on each side, numbers and arrays; thin axes, batches, both
+ * types, 1 to 4 steps. */
+void random_stencil(struct random *random, uint64_t max_points, uint32_t kinds,
+                    struct sample *stencil);
 
 /* The result of all steps of the plan. Aborts without memory. */
 void reference_stencil(const struct plan *plan, const struct operands *operands, const void *in,

@@ -23,7 +23,9 @@ void sample_make(struct random *random, enum family family, uint64_t max_points,
     memset(sample, 0, sizeof *sample);
     switch (family) {
     case FAMILY_STENCIL:
-        random_stencil(random, max_points, sample);
+    case FAMILY_STENCIL_SIDES:
+        random_stencil(random, max_points,
+                       family == FAMILY_STENCIL ? BOUNDARY_NEAREST : BOUNDARY_KINDS, sample);
         return;
     case FAMILY_TABLE:
         random_table_job(random, max_points, &sample->job, &sample->block);

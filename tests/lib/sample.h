@@ -18,7 +18,8 @@ enum family {
     FAMILY_SCHEME,     /* a diffusion of any scheme */
     FAMILY_PROBES,     /* the same with probes */
     FAMILY_ADI,
-    FAMILY_STENCIL,
+    FAMILY_STENCIL,       /* between sides that other operators take, too: those of checksums.txt */
+    FAMILY_STENCIL_SIDES, /* between any */
     FAMILIES
 };
 

@@ -542,7 +542,7 @@ int main(int argc, char **argv)
         many_at_once(60, 3000);
         chains(10, 3000);
         measures(20, 20000);
-        samples("stencils", FAMILY_STENCIL, 40, 1000);
+        samples("stencils", FAMILY_STENCIL_SIDES, 40, 1000);
         samples("schemes", FAMILY_SCHEME, 30, 2000);
         samples("schemes with probes", FAMILY_PROBES, 30, 2000);
         alike_at_once(17);
@@ -557,7 +557,7 @@ int main(int argc, char **argv)
         many_at_once(300, 20000);
         chains(60, 20000);
         measures(60, (1 << 24) + 4097);
-        samples("stencils", FAMILY_STENCIL, jobs / 2, 20000);
+        samples("stencils", FAMILY_STENCIL_SIDES, jobs / 2, 20000);
         samples("schemes", FAMILY_SCHEME, jobs / 2, 20000);
         samples("schemes with probes", FAMILY_PROBES, jobs / 2, 20000);
         alike_at_once(64);

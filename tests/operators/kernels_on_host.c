@@ -267,7 +267,7 @@ static bool check_family(struct random *random, enum family family, uint64_t max
 
 static bool check_any_stencil(struct random *random, int i)
 {
-    return check_family(random, FAMILY_STENCIL, i % 5 ? 600 : 40000);
+    return check_family(random, FAMILY_STENCIL_SIDES, i % 5 ? 600 : 40000);
 }
 
 static bool check_any_scheme(struct random *random, int i)

@@ -12,7 +12,8 @@ import exact
 from offered import epsilon
 
 RADIUS_MOST = 8
-MODES = {"periodic": "wrap", "mirror": "mirror", "symmetric": "reflect"}
+MODES = {"periodic": "wrap", "mirror": "mirror", "symmetric": "reflect", "nearest": "nearest", "constant": "constant"}
+CVAL = -0.625
 DATA = {"value": exact.VALUE, "derivative": exact.DERIVATIVE, "curvature": exact.CURVATURE}
 
 
@@ -54,16 +55,18 @@ def test_like_scipy(client, points, shape, radii, boundary, dtype):
     offsets = points(radii)
     rng.shuffle(offsets)
     weights = random_weights(rng, len(offsets)).astype(dtype)
-    out = client.out("stencil", f=f, offsets=np.array(offsets, "<i4"), weights=weights, boundary=boundary)
+    out = client.out("stencil", f=f, offsets=np.array(offsets, "<i4"), weights=weights,
+                     boundary={"constant": CVAL} if boundary == "constant" else boundary)
     kernel, f = on_grid(offsets, weights, radii), f.astype("f8")
     if any(n <= r for n, r in zip(shape, radii)):  # where SciPy 1.17 reads memory that is not the field's
-        thin, mode = [(r, r) for r in radii], {"periodic": "wrap", "mirror": "reflect"}.get(boundary, boundary)
-        whole = np.pad(f, thin, mode=mode)
+        thin, mode = [(r, r) for r in radii], {"periodic": "wrap", "mirror": "reflect",
+                                               "nearest": "edge"}.get(boundary, boundary)
+        whole = np.pad(f, thin, mode=mode, **({"constant_values": CVAL} if mode == "constant" else {}))
         inner = tuple(slice(r, r + n) for r, n in zip(radii, shape))
     else:
         whole, inner = f, ...
-    expected = ndimage.correlate(whole, kernel, mode=MODES[boundary])[inner]
-    size = ndimage.correlate(np.abs(whole), np.abs(kernel), mode=MODES[boundary])[inner]
+    expected = ndimage.correlate(whole, kernel, mode=MODES[boundary], cval=CVAL)[inner]
+    size = ndimage.correlate(np.abs(whole), np.abs(kernel), mode=MODES[boundary], cval=abs(CVAL))[inner]
     # The error of a sum of m fused terms is at most m/2 ε of its terms.
     assert_close(out, expected, size, max(4, len(offsets) / 2) if dtype == "<f4" else 4 + len(offsets) / 16)
 
@@ -72,13 +75,15 @@ def test_like_scipy(client, points, shape, radii, boundary, dtype):
 
 
 SIDES = [("one-sided", 0, 0), ("value", 1, 0.3), ("derivative", 0, -0.7), ("derivative", 1, 0.4),
-         ("curvature", 0, 1.5), ("curvature", 1, -0.6)]
-WORDS = ["periodic", "endpoint", "mirror", "symmetric", "antisymmetric"]
+         ("curvature", 0, 1.5), ("curvature", 1, -0.6), ("constant", 0, 0.8), ("constant", 0, -1.3)]
+WORDS = ["periodic", "endpoint", "mirror", "symmetric", "antisymmetric", "nearest"]
 
 
 def ghost_rows(radius, accuracy, side):
     """(weights, data weight) of the values at the distance 1, … outside, counted from the edge."""
     kind, at_face = side[0], side[1]
+    if kind == "constant":
+        return [exact.Row([], [], Fraction(1))] * radius
     place = exact.FACE if at_face else exact.NODE
     datum = None if kind == "one-sided" or (kind == "value" and not at_face) else (DATA[kind], place)
     count = max(accuracy - (datum is not None), datum[0] if datum else 0)
@@ -101,6 +106,8 @@ def padded(f, axis, radius, boundary, h, accuracy):
     elif boundary == "endpoint":
         inside = (index >= 0) & (index < n)
         f = f[..., np.where(inside, index, index % (n - 1))]
+    elif boundary == "nearest":
+        f = np.pad(f, [(0, 0)] * (f.ndim - 1) + [(radius, radius)], mode="edge")
     elif boundary == "mirror":
         f = np.pad(f, [(0, 0)] * (f.ndim - 1) + [(radius, radius)], mode="reflect")
     elif boundary in ("symmetric", "antisymmetric"):
@@ -115,7 +122,7 @@ def padded(f, axis, radius, boundary, h, accuracy):
             ghosts = []
             for row in ghost_rows(radius, accuracy, side):
                 order = DATA.get(side[0], 0)
-                value = sum(float(w) * line[..., i] for i, w in enumerate(row.weights))
+                value = sum((float(w) * line[..., i] for i, w in enumerate(row.weights)), np.zeros(line.shape[:-1]))
                 ghosts.append(value + float(row.data) * h**order * side[2])
             ghosts = np.stack(ghosts, axis=-1) if ghosts else line[..., :0]
             parts = [ghosts[..., ::-1], *parts] if place == 0 else [*parts, ghosts]

@@ -94,7 +94,9 @@ TABLE = [
     invalid(*boundary({"z": "periodic"}), "boundary z", "none is z"),
     invalid(*boundary({"x*": "periodic"}), "boundary", '"x*"'),
     *(invalid(*boundary({"y-": word}), "boundary y-", "needs its number")
-      for word in ("value", "derivative", "mixed", "curvature", "halo")),
+      for word in ("value", "derivative", "mixed", "curvature", "halo", "constant")),
+    *(unsupported("laplacian", PLANE, {"boundary": {"y+": what, "*": "mirror"}}, "boundary y+", "for stencils")
+      for what in ("nearest", {"constant": 1})),
     invalid(*boundary({"type": "value", "value": 1}), "boundary", "one of the keys"),
     invalid(*boundary({"value": 1, "curvature": 1}), "boundary", "one of the keys"),
     invalid(*boundary({"const": 1}), "boundary", "one of the keys"),
@@ -109,7 +111,7 @@ TABLE = [
       for what in ({"halo": 1}, {"type": "periodic"}, {"type": "one-sided"}, {"type": "symmetric"},
                    {"type": "mirror"}, {"type": "antisymmetric"})),
     *(invalid(*boundary({"x+": {kind: number}}), "boundary x+", "finite")
-      for kind in ("value", "derivative", "mixed", "curvature", "halo") for number in (numpy.inf, numpy.nan)),
+      for kind in ("value", "derivative", "mixed", "curvature", "halo", "constant") for number in (numpy.inf, numpy.nan)),
     invalid(*boundary({"x+": {"mixed": 1, "const": numpy.nan}}), "boundary x+", "finite"),
     invalid(*boundary({"x+": {"value": "hot"}}), "boundary x+", "number"),
     invalid(*boundary({"x+": {"halo": X}}), "boundary x+", "number"),

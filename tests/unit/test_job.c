@@ -182,7 +182,7 @@ TEST(boundaries_fit_their_operator)
     struct job job = cube(OPERATOR_DIFFUSION, 8, 32);
     set_boundary(&job, AXIS_Y, BOUNDARY_ONE_SIDED, 0);
     refused(&job, STATUS_UNSUPPORTED, "boundary y-");
-    for (uint32_t kind = BOUNDARY_VALUE; kind < BOUNDARY_KINDS; kind++)
+    for (uint32_t kind = BOUNDARY_VALUE; kind < BOUNDARY_NEAREST; kind++)
         for (int id = 0; id <= OPERATOR_CURL; id++) {
             job = cube((enum operator_id)id, 8, 32);
             job.dt *= 0.25; /* some rows are stiff */
@@ -191,6 +191,12 @@ TEST(boundaries_fit_their_operator)
             job.boundary[AXIS_X][SIDE_HIGH].kind =
                 BOUNDARY_PERIODIC; /* the side that is not is named */
             refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");
+        }
+    for (uint32_t kind = BOUNDARY_NEAREST; kind <= BOUNDARY_CONSTANT; kind++)
+        for (int id = 0; id <= OPERATOR_BIHARMONIC; id++) {
+            job = cube((enum operator_id)id, 8, 32);
+            set_boundary(&job, AXIS_X, kind, 0);
+            refused(&job, STATUS_UNSUPPORTED, "boundary x-");
         }
     job = cube(OPERATOR_DIFFUSION, 8, 32);
     job.boundary[AXIS_X][SIDE_LOW].kind = BOUNDARY_ENDPOINT;
@@ -202,14 +208,18 @@ TEST(boundaries_fit_their_operator)
     refused(&job, STATUS_INVALID_ARGUMENT, "boundary z-");
 }
 
+static struct job stencil(uint32_t points, uint64_t n);
+
 /* A number that the kind has not, one that is no number, and the face of a kind that has none. */
 TEST(boundaries_have_the_numbers_of_their_kind)
 {
     for (uint32_t kind = 0; kind < BOUNDARY_KINDS; kind++) {
         const bool has_face = kind == BOUNDARY_VALUE || kind == BOUNDARY_DERIVATIVE ||
                               kind == BOUNDARY_MIXED || kind == BOUNDARY_CURVATURE;
-        const bool has_value = has_face || kind == BOUNDARY_HALO;
-        struct job plain = cube(OPERATOR_LAPLACIAN, 4, 32), job;
+        const bool has_value = has_face || kind == BOUNDARY_HALO || kind == BOUNDARY_CONSTANT;
+        struct job plain =
+                       kind < BOUNDARY_NEAREST ? cube(OPERATOR_LAPLACIAN, 4, 32) : stencil(4, 32),
+                   job;
         set_boundary(&plain, AXIS_Y, kind, 0);
         job = plain;
         job.boundary[AXIS_Y][SIDE_HIGH].value = 0.5;
@@ -609,6 +619,14 @@ TEST(a_stencil_has_limits_of_its_own)
             refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");
         else
             accepted(&job);
+    }
+    /* f at the face would be a number over 0, whatever the other side is. */
+    for (uint32_t kind = BOUNDARY_NEAREST; kind <= BOUNDARY_CONSTANT; kind++) {
+        job = stencil(4, 8);
+        job.boundary[AXIS_X][SIDE_LOW].kind = kind;
+        job.boundary[AXIS_X][SIDE_HIGH] =
+            (struct boundary){.kind = BOUNDARY_MIXED, .value = -50, .at_face = 1};
+        refused(&job, STATUS_INVALID_ARGUMENT, "boundary x+");
     }
     job = stencil(4, 3);
     set_boundary(&job, AXIS_Y, BOUNDARY_DERIVATIVE, 0); /* a mirror */

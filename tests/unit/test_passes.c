@@ -12,7 +12,7 @@ static const struct {
 } cases[] = {
     {FAMILY_PLAIN, 600, 12000, 400000},   {FAMILY_TABLE, 600, 3000, 100000},
     {FAMILY_CONDUCTING, 100, 3000, 3000}, {FAMILY_PROBES, 100, 1000, 1000},
-    {FAMILY_ADI, 1500, 2000, 60000},      {FAMILY_STENCIL, 1500, 600, 6000},
+    {FAMILY_ADI, 1500, 2000, 60000},      {FAMILY_STENCIL_SIDES, 1500, 600, 6000},
 };
 
 static void run_pieces(struct random *random, const struct kernels *kernels, struct trial *trial,

@@ -204,6 +204,8 @@ TEST(boundaries_have_kinds_numbers_and_places)
         {"{'mixed': 3}", BOUNDARY_MIXED, 3, 0, false},
         {"{'curvature': 1e3}", BOUNDARY_CURVATURE, 1e3, 0, false},
         {"{'halo': 0.5}", BOUNDARY_HALO, 0.5, 0, false},
+        {"'nearest'", BOUNDARY_NEAREST, 0, 0, false},
+        {"{'constant': -2.5}", BOUNDARY_CONSTANT, -2.5, 0, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char params[200];
