@@ -453,11 +453,18 @@ static void set_boundary(struct job *job, int axis, const char *name)
                       {"value", {.kind = BOUNDARY_VALUE, .value = 0.5}},
                       {"derivative", {.kind = BOUNDARY_DERIVATIVE}},
                       {"mixed", {.kind = BOUNDARY_MIXED, .value = 0.5}},
-                      {"curvature", {.kind = BOUNDARY_CURVATURE, .value = 0.5}}};
-    for (size_t i = 0; i < sizeof boundaries / sizeof *boundaries; i++)
-        if (strcmp(name, boundaries[i].name) == 0)
-            for (int side = 0; side < SIDE_COUNT; side++)
-                job->boundary[axis][side] = boundaries[i].boundary;
+                      {"curvature", {.kind = BOUNDARY_CURVATURE, .value = 0.5}},
+                      {"mirror", {.kind = BOUNDARY_MIRROR}},
+                      {"nearest", {.kind = BOUNDARY_NEAREST}},
+                      {"constant", {.kind = BOUNDARY_CONSTANT, .value = 0.5}}};
+    size_t i = 0;
+    while (strcmp(name, boundaries[i].name) != 0)
+        if (++i == sizeof boundaries / sizeof *boundaries) {
+            fprintf(stderr, "no boundary is called %s\n", name);
+            exit(2);
+        }
+    for (int side = 0; side < SIDE_COUNT; side++)
+        job->boundary[axis][side] = boundaries[i].boundary;
 }
 
 /* Along x, y and z. */
@@ -712,7 +719,7 @@ static void stencil(int axes, uint64_t n, enum dtype dtype, int radius, bool sta
 
 static void stencils(uint64_t cube, uint64_t plane)
 {
-    static const char *const sides[] = {"value", "one-sided", "mirror"};
+    static const char *const sides[] = {"value", "one-sided", "mirror", "nearest", "constant"};
     for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++) {
         const double share = dtype == DTYPE_F32 ? 1 : 0.9;
         stencil(3, cube, dtype, 1, true, "periodic", share * 0.88);
@@ -723,7 +730,7 @@ static void stencils(uint64_t cube, uint64_t plane)
         stencil(2, plane, dtype, 1, false, "periodic", share * 0.87);
         stencil(2, plane, dtype, 4, false, "periodic", share * 0.6);
     }
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
         stencil(3, cube, DTYPE_F32, 1, true, sides[i], 0.75);
         stencil(3, cube, DTYPE_F32, 1, false, sides[i], 0.75);
         stencil(3, cube, DTYPE_F32, 4, true, sides[i], 0.75);
