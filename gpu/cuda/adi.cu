@@ -123,7 +123,8 @@ static cudaError_t launch_points(const struct launch *launch, const struct stage
     work.blocks_x = (uint32_t)blocks_x;
     work.blocks_y = (uint32_t)blocks_y;
     work.batch = (int64_t)plan->batch;
-    const dim3 grid((unsigned)blocks, (unsigned)(work.batch < FIELDS ? work.batch : FIELDS));
+    const dim3 grid((unsigned)blocks,
+                    (unsigned)(work.batch < FIELDS ? work.batch : (int64_t)FIELDS));
     void *arguments[] = {&work};
     return cudaLaunchKernel(adi_points_kernel<T>, grid, dim3(WIDE, HIGH), arguments, 0, stream);
 }
