@@ -72,7 +72,7 @@ template <typename T, class Column> struct column_thread {
         constexpr int V = Column::V, WIDE = Column::WIDE, UNIT = Column::UNIT,
                       ROW = Column::X / UNIT, SIDES = 2 * Column::HALO / UNIT,
                       REACH = (Column::HEIGHT - Column::HIGH) / 2;
-        const int thread = threadIdx.x, nx = grid.n[AXIS_X], ny = grid.n[AXIS_Y];
+        const int thread = threadIdx.x, nx = grid.n[AXIS_X];
         uint32_t block = blockIdx.x;
         const int x0 = (int)(block % grid.columns_x) * Column::X;
         block /= grid.columns_x;
