@@ -31,6 +31,21 @@ static struct reach reach_of(const struct kernel_key *key)
     return reach;
 }
 
+/* Planes that a sum reads, of which a gathering kernel holds all. */
+static int planes_of(const struct reach *reach)
+{
+    return reach->high[AXIS_Z] - reach->low[AXIS_Z] + 1;
+}
+static int planes_held(const struct reach *reach)
+{
+    return reach->gather ? planes_of(reach) : 1;
+}
+
+static int element_bytes(const struct kernel_key *key)
+{
+    return key->dtype == DTYPE_F32 ? 4 : 8;
+}
+
 bool kernel_key_check(const struct kernel_key *key)
 {
     static const struct kernel_key zero;
@@ -55,8 +70,7 @@ struct kernel_tile kernel_tile_of(const struct kernel_key *key)
     } tiles[] = {{64, 4, 4, 2}, {64, 8, 2, 3}, {64, 4, 2, 2},
                  {32, 4, 2, 2}, {32, 4, 1, 2}, {16, 4, 1, 2}};
     const struct reach reach = reach_of(key);
-    const int element = key->dtype == DTYPE_F32 ? 4 : 8, line = LINE_BYTES / element;
-    const int depth = reach.high[AXIS_Z] - reach.low[AXIS_Z];
+    const int element = element_bytes(key), line = LINE_BYTES / element;
     struct kernel_tile tile = {.pack = 16 / element};
     const int first = !key->aligned ? 3 : key->points < MANY_POINTS ? 1 : key->axes == 2 ? 0 : 2;
     for (int i = first; i < (int)(sizeof tiles / sizeof tiles[0]); i++) {
@@ -64,9 +78,9 @@ struct kernel_tile kernel_tile_of(const struct kernel_key *key)
         tile.high = tiles[i].high;
         tile.rows = tiles[i].rows;
         tile.ahead = tiles[i].ahead;
-        tile.before = depth + tile.ahead;
+        tile.before = planes_of(&reach) - 1 + tile.ahead;
         const int height = kernel_tile_y(&tile) + reach.high[AXIS_Y] - reach.low[AXIS_Y];
-        const int64_t planes = (reach.gather ? depth + 1 : 1) + tile.ahead;
+        const int64_t planes = planes_held(&reach) + tile.ahead;
         tile.shared_bytes = element * (line + planes * height * (kernel_tile_x(&tile) + line));
         if (tile.shared_bytes <= SHARED_BYTES)
             break;
@@ -126,7 +140,7 @@ static int next_term(const struct writer *w, int sum, int k)
 static void put_loads(struct writer *w, int age, int row, int low, int high)
 {
     const int v = w->tile.pack,
-              pitch = kernel_tile_x(&w->tile) + LINE_BYTES / (w->key->dtype == DTYPE_F32 ? 4 : 8);
+              pitch = kernel_tile_x(&w->tile) + LINE_BYTES / element_bytes(w->key);
     const int first = (low + KERNEL_RADIUS) / v - KERNEL_RADIUS / v;
     const int last = (high + v - 1 + KERNEL_RADIUS) / v - KERNEL_RADIUS / v;
     for (int pack = first; pack <= last; pack++) {
@@ -163,9 +177,8 @@ static void put_terms(struct writer *w)
             next[s][r] = next_term(w, s, 0);
             left += next[s][r] < w->key->points;
         }
-    const int ages = w->reach.gather ? w->reach.high[AXIS_Z] - w->reach.low[AXIS_Z] + 1 : 1;
     while (left && w->text.fits)
-        for (int age = ages - 1; age >= 0; age--)
+        for (int age = planes_held(&w->reach) - 1; age >= 0; age--)
             for (int row = w->reach.low[AXIS_Y]; row < w->tile.rows + w->reach.high[AXIS_Y];
                  row++) {
                 int low = KERNEL_RADIUS, high = -KERNEL_RADIUS;
@@ -251,13 +264,12 @@ size_t kernel_source(const struct kernel_key *key, const char *name, char *text,
                        .reach = reach_of(key),
                        .tile = kernel_tile_of(key),
                        .type = key->dtype == DTYPE_F32 ? "float" : "double"};
-    w.sums = w.reach.gather ? 1 : w.reach.high[AXIS_Z] - w.reach.low[AXIS_Z] + 1;
+    w.sums = w.reach.gather ? 1 : planes_of(&w.reach);
     put(&w.text, "#include \"stencil_kernel.cuh\"\n");
     put_shape(&w, name);
     put_sums(&w);
     put(&w.text, "#pragma unroll 1\nwhile (march.next()) {\n");
-    for (int age = 0; age < (w.reach.gather ? w.reach.high[AXIS_Z] - w.reach.low[AXIS_Z] + 1 : 1);
-         age++)
+    for (int age = 0; age < planes_held(&w.reach); age++)
         put(&w.text, "const %s *const p_%d = march.own(%d);\n", w.type, age, age);
     put_terms(&w);
     put_results(&w);

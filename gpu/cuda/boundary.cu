@@ -390,20 +390,8 @@ static void even_shape_init(struct even_shape *shape, const struct geometry *g, 
         shape->face_end[shape->faces] =
             threads + (shape->faces ? shape->face_end[shape->faces - 1] : 0);
         shape->faces++;
-        /* What is left of the box: before and after the face along one axis, then the next. */
-        for (int b = 0; b < AXIS_COUNT; b++) {
-            if (b == a)
-                continue;
-            int64_t rim[AXIS_COUNT];
-            memcpy(rim, end, sizeof rim);
-            rim[b] = low[b];
-            add_rim(shape, begin, rim);
-            memcpy(rim, begin, sizeof rim);
-            rim[b] = high[b];
-            add_rim(shape, rim, end);
-            begin[b] = low[b];
-            end[b] = high[b];
-        }
+        cut_around(begin, end, low, high,
+                   [&](const int64_t *from, const int64_t *to) { add_rim(shape, from, to); });
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "gpu/cuda/families.h"
 
+#include <string.h>
 #include <type_traits>
 
 extern __constant__ struct passes_constants table[PASSES_SLOTS]; /* table.cu */
@@ -294,6 +295,25 @@ static __device__ __forceinline__ bool boundary_find(const Shape &shape, uint64_
 }
 
 /* --- launching --- */
+
+/* add(begin, end) for what is left of a box around the box [low, high) in it: before and after that
+ * along one axis, then the next. Some may be empty. */
+template <class Add>
+static inline void cut_around(int64_t begin[AXIS_COUNT], int64_t end[AXIS_COUNT],
+                              const int64_t low[AXIS_COUNT], const int64_t high[AXIS_COUNT],
+                              const Add &add)
+{
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        int64_t edge[AXIS_COUNT] = {end[AXIS_X], end[AXIS_Y], end[AXIS_Z]};
+        edge[a] = low[a];
+        add(begin, edge);
+        memcpy(edge, begin, sizeof edge);
+        edge[a] = high[a];
+        add(edge, end);
+        begin[a] = low[a];
+        end[a] = high[a];
+    }
+}
 
 static inline unsigned power_of_two(int64_t n, unsigned most)
 {

@@ -329,19 +329,28 @@ static int64_t lay_out(stencil_packs *grid, const struct geometry *g, int axes, 
     return blocks > INT32_MAX ? INT64_MAX : (int64_t)blocks;
 }
 
+/* The boundary, and `inner` blocks of the interior as it is laid out. */
 template <typename T, typename Taps, int V>
-static cudaError_t put_pass(stencil_packs *grid, Taps *taps, const struct geometry *g, int axes,
-                            const void *in, void *out)
+static cudaError_t put_blocks(stencil_packs *grid, Taps *taps, const struct geometry *g,
+                              int64_t inner, const void *in, void *out)
 {
-    const int64_t inner = lay_out(grid, g, axes, V, Taps::PACK);
     const int64_t edge = blocks_of(g->boundary.points * g->boundary.batch, THREADS);
     if (inner > INT32_MAX - edge)
         return cudaErrorInvalidConfiguration;
+    if (inner + edge == 0)
+        return cudaSuccess;
     grid->edge = g->boundary;
     grid->edge_blocks = (uint32_t)edge;
     void *arguments[] = {grid, taps, &in, &out};
     return cudaLaunchKernel(packs_kernel<T, V, Taps>, dim3((unsigned)(edge + inner)), dim3(THREADS),
                             arguments, 0, g->stream);
+}
+
+template <typename T, typename Taps, int V>
+static cudaError_t put_pass(stencil_packs *grid, Taps *taps, const struct geometry *g, int axes,
+                            const void *in, void *out)
+{
+    return put_blocks<T, Taps, V>(grid, taps, g, lay_out(grid, g, axes, V, Taps::PACK), in, out);
 }
 
 /* As many packs a thread as leave the device enough blocks. */
@@ -506,25 +515,20 @@ static void lay_out_tiles(stencil_grid *grid, struct geometry *g, const struct s
     geometry_boundary(g);
 }
 
-static int tiles_of(int64_t points, int64_t each)
-{
-    return (int)((points + each - 1) / each);
-}
-
 /* The blocks, each with a march. */
 static int64_t cut_tiles(stencil_grid *grid, const struct geometry *g, const struct kernel_key *key)
 {
     const struct kernel_tile tile = kernel_tile_of(key);
     const bool plane = key->axes == 2;
     const int y = kernel_tile_y(&tile), rows = grid->high[AXIS_Y] - grid->low[AXIS_Y];
-    const int planes = plane ? tiles_of(grid->high[AXIS_Y], y) - grid->low[AXIS_Y] / y
+    const int planes = plane ? (int)blocks_of(grid->high[AXIS_Y], y) - grid->low[AXIS_Y] / y
                              : grid->high[AXIS_Z] - grid->low[AXIS_Z];
-    grid->tiles_x = tiles_of(grid->n[AXIS_X], kernel_tile_x(&tile));
-    grid->tiles_y = plane ? 1 : tiles_of(rows, y);
+    grid->tiles_x = (int)blocks_of(grid->n[AXIS_X], kernel_tile_x(&tile));
+    grid->tiles_y = plane ? 1 : (int)blocks_of(rows, y);
     const int64_t columns = (int64_t)grid->tiles_x * grid->tiles_y * (int64_t)g->plan->batch;
     const int64_t resident = (int64_t)g->units * (SHARED_OF_UNIT / tile.shared_bytes);
     grid->length = (int)column_length(planes, columns, resident, tile.before);
-    grid->marches = tiles_of(planes, grid->length);
+    grid->marches = (int)blocks_of(planes, grid->length);
     return columns * grid->marches;
 }
 
@@ -557,24 +561,6 @@ static cudaError_t put_kernel(const struct stencil_table *table, struct geometry
                               : kernel->launch((unsigned)blocks, pointers, g->stream);
 }
 
-/* The boundary alone, a thread a point. */
-template <typename T>
-static cudaError_t put_boundary(stencil_packs *grid, const struct stencil_table *table,
-                                const struct geometry *g, const void *in, void *out)
-{
-    const int64_t blocks = blocks_of(g->boundary.points * g->boundary.batch, THREADS);
-    table_taps<T> taps = {table->points, g->slot};
-    if (blocks == 0)
-        return cudaSuccess;
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    grid->edge = g->boundary;
-    grid->edge_blocks = (uint32_t)blocks;
-    void *arguments[] = {grid, &taps, &in, &out};
-    return cudaLaunchKernel(packs_kernel<T, 1, table_taps<T>>, dim3((unsigned)blocks),
-                            dim3(THREADS), arguments, 0, g->stream);
-}
-
 template <typename T>
 static cudaError_t put_typed(stencil_packs *grid, const struct stencil_table *table,
                              struct geometry *g, int axes, const void *in, void *out)
@@ -584,8 +570,9 @@ static cudaError_t put_typed(stencil_packs *grid, const struct stencil_table *ta
     given_packs<T> packs;
     given_taps<T> given;
     const cudaError_t error = put_kernel<T>(table, g, axes, in, out);
+    table_taps<T> taps = {table->points, g->slot};
     if (error == cudaSuccess)
-        return put_boundary<T>(grid, table, g, in, out);
+        return put_blocks<T, table_taps<T>, 1>(grid, &taps, g, 0, in, out);
     if (error != cudaErrorInvalidConfiguration)
         return error;
     choose_interior(g, table, P);
@@ -595,7 +582,6 @@ static cudaError_t put_typed(stencil_packs *grid, const struct stencil_table *ta
     choose_interior(g, table, 1);
     if (give(&given, table))
         return put_stencil<T>(grid, &given, g, axes, in, out);
-    table_taps<T> taps = {table->points, g->slot};
     return put_stencil<T>(grid, &taps, g, axes, in, out);
 }
 

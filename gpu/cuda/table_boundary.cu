@@ -234,18 +234,8 @@ static void table_shape_init(struct table_shape *shape, const struct geometry *g
             continue;
         }
         add_face(shape, header, TABLE_ROWS_OF_FACTORS + pass->set, a, side, low, high);
-        /* What is left of the box: before and after the face along one axis, then the next. */
-        for (int b = 0; b < AXIS_COUNT; b++) {
-            int64_t edge[AXIS_COUNT];
-            memcpy(edge, end, sizeof edge);
-            edge[b] = low[b];
-            add_rim(shape, begin, edge);
-            memcpy(edge, begin, sizeof edge);
-            edge[b] = high[b];
-            add_rim(shape, edge, end);
-            begin[b] = low[b];
-            end[b] = high[b];
-        }
+        cut_around(begin, end, low, high,
+                   [&](const int64_t *from, const int64_t *to) { add_rim(shape, from, to); });
     }
     shape->rim_blocks = (shape->points * shape->batch + THREADS - 1) / THREADS;
 }
