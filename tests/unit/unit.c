@@ -14,5 +14,6 @@ void unit_add(const struct CMUnitTest *test)
 
 int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown)
 {
+    cmocka_set_test_filter(getenv("FDSERVER_TEST"));
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,6 +1,7 @@
 /* A unit test is a function that begins with TEST(name) or TEST(name, setup, teardown), which also
  * registers it. Tests run in the order of their file. A file whose tests need more than the main()
- * of unit_main.c defines its own, which ends with unit_run(). */
+ * of unit_main.c defines its own, which ends with unit_run(). With FDSERVER_TEST=PATTERN only tests
+ * of matching names run. */
 #pragma once
 
 #include <setjmp.h>

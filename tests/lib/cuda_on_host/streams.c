@@ -77,14 +77,24 @@ static struct {
 /* Constant memory. */
 static struct passes_constants table[PASSES_SLOTS];
 
+/* The backend has used the device as no device may be used. */
+static _Noreturn void broken(const char *rule)
+{
+    fprintf(stderr, "streams: %s\n", rule);
+    abort();
+}
+
 static void launch(const struct launch *launch, int slot)
 {
     const struct kernels *kernels[PASS_KERNELS];
-    if (memcmp(&table[slot].plan, launch->plan, sizeof *launch->plan) != 0)
-        abort(); /* a kernel would have another's weights */
+    struct plan plan;
+    memcpy(&plan, launch->plan, sizeof plan);
+    plan.table = table[slot].plan.table; /* a graph has a copy, whose rows are compared below */
+    if (memcmp(&table[slot].plan, &plan, sizeof plan) != 0)
+        broken("a kernel with another plan's weights");
     const struct plan_table *rows = launch->plan->table;
     if (rows && memcmp(table[slot].rows, plan_table_rows(rows), rows->bytes) != 0)
-        abort(); /* … or another's table */
+        broken("a kernel with another plan's table");
     pass_kernels(kernels);
     pthread_mutex_lock(&device.kernels);
     pass_launch(kernels[0], launch, pass_stream_bytes());
@@ -163,15 +173,17 @@ static void *run(void *argument)
 static void add_captured(struct graph *graph, const struct order *order)
 {
     struct captured *captured = calloc(1, sizeof *captured);
-    if (!captured || (order->kind != KIND_LAUNCH && order->kind != KIND_COPY))
-        abort();
+    if (!captured)
+        broken("no memory");
+    if (order->kind != KIND_LAUNCH && order->kind != KIND_COPY)
+        broken("a graph of more than kernels and their copies");
     captured->order = *order;
     if (order->kind == KIND_LAUNCH) {
         captured->plan = *order->launch.plan; /* it may go before the graph does */
         if (captured->plan.table) {
             captured->plan.table = plan_table_new(captured->plan.table->bytes);
             if (!captured->plan.table)
-                abort();
+                broken("no memory");
             memcpy(plan_table_rows(captured->plan.table),
                    plan_table_rows(order->launch.plan->table), captured->plan.table->bytes);
         }
@@ -194,7 +206,7 @@ static cudaError_t put(cudaStream_t stream_, const struct order *given)
     }
     struct order *order = malloc(sizeof *order);
     if (!order)
-        abort();
+        broken("no memory");
     *order = *given;
     order->next = NULL;
     pthread_mutex_lock(&device.mutex);
@@ -216,7 +228,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream_, unsigned flags)
     (void)flags;
     struct stream *stream = calloc(1, sizeof *stream);
     if (!stream || device.count == STREAMS_MOST)
-        abort();
+        broken("too many streams");
     stream->end = &stream->first;
     stream->seed = (unsigned)device.count;
     device.streams[device.count++] = stream;
@@ -281,10 +293,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
                             cudaStream_t stream)
 {
     if (kind != cudaMemcpyDeviceToDevice &&
-        !is_pinned(kind == cudaMemcpyHostToDevice ? from : to, bytes)) {
-        fprintf(stderr, "streams: a copy of memory that is not pinned, or not in one piece\n");
-        abort();
-    }
+        !is_pinned(kind == cudaMemcpyHostToDevice ? from : to, bytes))
+        broken("a copy of memory that is not pinned, or not in one piece");
     return put(stream, &(struct order){.kind = KIND_COPY, .to = to, .from = from, .bytes = bytes});
 }
 
@@ -356,7 +366,7 @@ static struct graph *new_graph(void)
 {
     struct graph *graph = calloc(1, sizeof *graph);
     if (!graph)
-        abort();
+        broken("no memory");
     graph->end = &graph->first;
     return graph;
 }
@@ -397,7 +407,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph_)
 {
     struct graph *graph = graph_;
     if (cudaEventQuery(&graph->launched) != cudaSuccess)
-        abort(); /* what it was told is still read */
+        broken("a graph that is destroyed while it is under way");
     while (graph->first) {
         struct captured *captured = graph->first;
         graph->first = captured->next;
@@ -545,10 +555,10 @@ cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, 
 {
     (void)units;
     if (jobs == 0 || jobs > PASSES_JOBS)
-        abort();
+        broken("a launch of no jobs or too many");
     for (unsigned i = 0; i < jobs; i++) {
         if (launches[i]->from != launches[0]->from || launches[i]->to != launches[0]->to)
-            abort();
+            broken("a launch of jobs whose lines differ");
         put(stream, &(struct order){.kind = KIND_LAUNCH, .launch = *launches[i], .slot = slot});
     }
     return cudaSuccess;
@@ -559,10 +569,8 @@ cudaError_t copy_launch(const struct copies *copies, cudaStream_t stream)
     for (uint32_t i = 0; i < copies->count; i++) {
         const struct copy_arrays *copy = &copies->arrays[i];
         if (is_addressable(copy->to, copy->bytes) == is_addressable(copy->from, copy->bytes) ||
-            (uintptr_t)copy->to % 16 || (uintptr_t)copy->from % 16) {
-            fprintf(stderr, "streams: a copy that no kernel can do\n");
-            abort();
-        }
+            (uintptr_t)copy->to % 16 || (uintptr_t)copy->from % 16)
+            broken("a copy that no kernel can do");
         put(stream,
             &(struct order){
                 .kind = KIND_COPY, .to = copy->to, .from = copy->from, .bytes = copy->bytes});
