@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from fdtest import Daemon, MiB, Region, eventually, wave
+from fdtest import Daemon, eventually, wave
 
 SHAPE = (90, 100)  # beside the message
 STEP = {"steps": 5, "dt": 3, "accuracy": 2, "scheme": "adi"}
@@ -12,25 +12,6 @@ STEP = {"steps": 5, "dt": 3, "accuracy": 2, "scheme": "adi"}
 def positive(*shape, dtype="<f8", seed=3):
     k = wave(*shape, dtype=dtype, seed=seed)
     return k - k.min() + k.dtype.type(0.1)
-
-
-@pytest.mark.parametrize("shape", [(5, 6), SHAPE])
-@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
-def test_every_way_in(unchanged, client, shape, dtype):
-    f, k = wave(*shape, dtype=dtype), positive(*shape, dtype=dtype)
-    expected = client.call("diffusion", f=f, diffusivity=k, **STEP)
-    assert expected["dt"] == 3
-    field = client.put(k)
-    region = Region(MiB)
-    region.register(client)
-    region.array(dtype, shape)[...] = k
-    for way in ({"field": field}, region.place(like=k)):
-        assert numpy.array_equal(client.out("diffusion", f=f, diffusivity=way, **STEP), expected["out"])
-    client.call("unregister", region=region.id)
-    # A number is the field that has it everywhere.
-    same = client.out("diffusion", f=f, diffusivity=numpy.full(shape, 2, dtype), **STEP)
-    numpy.testing.assert_allclose(same, client.out("diffusion", f=f, diffusivity=2, **STEP), rtol=1e-4, atol=1e-5)
-    client.free(field)
 
 
 @pytest.mark.parametrize("shape", [(5, 6), SHAPE])

@@ -34,22 +34,42 @@ class Forms:
         self.client.call("unregister", region=self.region.id)
 
 
+STEP = {"dt": 1e-3, "steps": 3}
+# (method, parameters, of an operand its name, or the kind of a boundary)
+OPERANDS = [("laplacian", {}, "value"), ("laplacian", {}, "derivative"), ("laplacian", {}, "curvature"),
+            ("laplacian", {}, "coefficient"),
+            *(("diffusion", STEP | {"scheme": scheme}, name) for scheme in ("forward-euler", "rk4", "adi")
+              for name in ("source", "diffusivity"))]
+
+
 @pytest.mark.parametrize("dtype", ["<f4", "<f8"])
-@pytest.mark.parametrize("shape", [(12, 14, 16), (12, 70, 80)], ids=["small", "payload"])
-@pytest.mark.parametrize("kind", ["value", "derivative", "curvature"])
-def test_a_face_in_every_form(unchanged, client, kind, shape, dtype):
-    f = wave(*shape, dtype=dtype)
-    face = wave(*shape[1:], dtype=dtype, seed=3)
-    forms = Forms(client, face)
-    results = {name: client.out("laplacian", f=f, accuracy=4, boundary={"z-": {kind: form}, "z+": "one-sided"})
-               for name, form in forms}
-    for name, result in results.items():
-        assert result.tobytes() == results["inline"].tobytes(), name
-    flat = client.out("laplacian", f=f, accuracy=4, boundary={"z-": {kind: 0.5}, "z+": "one-sided"})
-    filled = client.out("laplacian", f=f, accuracy=4,
-                        boundary={"z-": {kind: numpy.full_like(face, 0.5)}, "z+": "one-sided"})
-    assert flat.tobytes() == filled.tobytes()
-    assert flat.tobytes() != results["inline"].tobytes()
+@pytest.mark.parametrize("shape", [(6, 7, 8), (12, 70, 80)], ids=["small", "payload"])
+@pytest.mark.parametrize("method, params, name", OPERANDS)
+def test_an_operand_in_every_form(unchanged, client, method, params, name, shape, dtype):
+    """Inline, resident, in a region and (of a face) as a list: the same bits. A number is the array that has it
+    everywhere."""
+    of_face = name in ("value", "derivative", "curvature")
+    f, shape = wave(*shape, dtype=dtype), shape[of_face:]
+    operand = wave(*shape, dtype=dtype, seed=3) + (0 if of_face else 7)
+
+    def out(operand):
+        given = {"boundary": {"z-": {name: operand}, "z+": "one-sided"}} if of_face else {name: operand}
+        return client.out(method, f=f, accuracy=2, **params, **given)
+
+    forms = Forms(client, operand)
+    results = {form: out(given) for form, given in forms if of_face or form != "list"}
+    for form, result in results.items():
+        assert result.tobytes() == results["inline"].tobytes(), form
+    filled = out(numpy.full(shape, 0.5, dtype))
+    assert filled.tobytes() != results["inline"].tobytes()
+    if of_face:
+        assert out(0.5).tobytes() == filled.tobytes()
+    elif name == "coefficient":
+        assert filled == pytest.approx(client.out(method, f=f, accuracy=2) / 2, abs=1e-5)
+    else:
+        assert out(0.5) == pytest.approx(filled, abs=1e-5 if dtype == "<f4" else 1e-9)
+    if name == "source":
+        assert filled == pytest.approx(client.out(method, f=f, accuracy=2, **params) + 0.5 * 3e-3, abs=1e-5)
     forms.end()
 
 
@@ -302,45 +322,18 @@ def test_an_estimate_s_numbers_are_charged_too():
     assert needs[1] == needs[0] + probed + x.nbytes
 
 
-@pytest.mark.parametrize("shape", [(6, 7, 8), (12, 30, 40)], ids=["small", "payload"])
-@pytest.mark.parametrize("scheme", ["forward-euler", "rk4", "adi"])
-def test_a_source_in_every_form(unchanged, client, scheme, shape):
-    f, source = wave(*shape, dtype="<f8"), wave(*shape, dtype="<f8", seed=3)
-    params = {"f": f, "dt": 1e-3, "steps": 3, "accuracy": 2, "scheme": scheme}
-    forms = Forms(client, source)
-    results = {name: client.out("diffusion", source=form, **params) for name, form in forms if name != "list"}
-    for name, result in results.items():
-        assert result.tobytes() == results["inline"].tobytes(), name
-    flat = client.out("diffusion", source=0.5, **params)
-    filled = client.out("diffusion", source=numpy.full_like(source, 0.5), **params)
-    assert flat == pytest.approx(filled, abs=1e-13)
-    assert flat == pytest.approx(client.out("diffusion", **params) + 0.5 * 3e-3, abs=1e-13)
-    forms.end()
-
-
-@pytest.mark.parametrize("out", ["inline", "field"])
-@pytest.mark.parametrize("scheme", ["forward-euler", "rk4", "adi"])
-def test_probes_are_what_each_step_gives(unchanged, client, scheme, out):
+def test_probes_in_every_form(unchanged, client):
+    """Of inline results and of fields."""
     f = numpy.stack([wave(12, 40, dtype="<f8", seed=i) for i in range(3)])
-    params = {"dt": 1e-3, "accuracy": 2, "scheme": scheme, "batch": 1, "boundary": {"x": {"value": 1}}}
+    params = {"f": f, "dt": 1e-3, "steps": 5, "batch": 1, "boundary": {"x": {"value": 1}}}
     at = [[0, 0, 0], [1, -1, 7], [2, 11, -1], [-3, 5, 39]]
-    index = tuple(numpy.array(at).T)
-    result = client.call("diffusion", f=f, steps=5, probes=at, out=out, **params)
-    assert result["probes"].shape == (6, 4) and result["probes"].dtype == f.dtype
-    for step in range(1, 6):
-        expected = client.out("diffusion", f=f, steps=step, **params)
-        assert result["probes"][step].tobytes() == expected[index].tobytes()
-    first = f.copy()
-    first[:, :, [0, -1]] = 1
-    assert result["probes"][0].tobytes() == first[index].tobytes()
+    expected = client.call("diffusion", probes=at, **params)
     for form in (numpy.array(at, "<i2"), numpy.array(at * 200, "<i8"), bins(numpy.array(at), 9, 20)):
-        again = client.call("diffusion", f=f, steps=5, probes=form, **params)
-        assert again["probes"][:, :4].tobytes() == result["probes"].tobytes()
-    if out == "inline":
-        assert result["out"].tobytes() == expected.tobytes()
-    else:
-        assert client.get(result["out"]["field"]).tobytes() == expected.tobytes()
-        client.free(result["out"]["field"])
+        again = client.call("diffusion", probes=form, out="field", **params)
+        assert again["probes"][:, :4].tobytes() == expected["probes"].tobytes()
+        field = again["out"]["field"]
+        assert client.get(field).tobytes() == expected["out"].tobytes()
+        client.free(field)
 
 
 def test_probes_alone_make_no_end_of_a_job(unchanged, client, daemon):
@@ -362,31 +355,6 @@ def test_probes_alone_make_no_end_of_a_job(unchanged, client, daemon):
     eventually(lambda: client.call("stats")["totals"]["jobs"] == 0, "no job")
     for field in client.call("list")["fields"]:
         client.free(field["field"])
-
-
-@pytest.mark.parametrize("scheme", ["forward-euler", "rk4", "adi"])
-def test_a_diffusivity_in_every_form(unchanged, client, scheme):
-    f, kappa = wave(12, 30, 40, dtype="<f8"), 7 + wave(12, 30, 40, dtype="<f8", seed=3)
-    params = {"f": f, "dt": 1e-3, "steps": 3, "accuracy": 2, "scheme": scheme}
-    forms = Forms(client, kappa)
-    results = {name: client.out("diffusion", diffusivity=form, **params) for name, form in forms}
-    for name, result in results.items():
-        assert result.tobytes() == results["inline"].tobytes(), name
-    flat = client.out("diffusion", diffusivity=2, **params)
-    assert flat == pytest.approx(client.out("diffusion", diffusivity=numpy.full_like(f, 2), **params), abs=1e-12)
-    forms.end()
-
-
-@pytest.mark.parametrize("shape", [(6, 7, 8), (12, 30, 40)], ids=["small", "payload"])
-def test_a_coefficient_in_every_form(unchanged, client, shape):
-    f, k = wave(*shape, dtype="<f8"), 7 + wave(*shape, dtype="<f8", seed=3)
-    forms = Forms(client, k)
-    results = {name: client.out("laplacian", f=f, accuracy=2, coefficient=form) for name, form in forms if name != "list"}
-    for name, result in results.items():
-        assert result.tobytes() == results["inline"].tobytes(), name
-    assert client.out("laplacian", f=f, accuracy=2, coefficient=numpy.full_like(f, 2)) == pytest.approx(
-        2 * client.out("laplacian", f=f, accuracy=2), abs=1e-12)
-    forms.end()
 
 
 def test_coordinates_in_every_form(unchanged, client):

@@ -8,77 +8,8 @@ import pytest
 
 from fdtest import Client, Daemon, MiB, derivative, eventually, request_bytes, wave
 
-PI = numpy.pi
-
-
-def grid(n=32, dtype="<f8"):
-    """Coordinates x, y, z of a periodic box, and its spacings; each axis has its own number of points."""
-    counts = {"x": n, "y": n + 4, "z": n + 8}
-    spacing = {axis: 2 * PI / count for axis, count in counts.items()}
-    z, y, x = numpy.meshgrid(*(spacing[a] * numpy.arange(counts[a]) for a in "zyx"), indexing="ij")
-    return x.astype(dtype), y.astype(dtype), z.astype(dtype), spacing
-
-
 def vector(*shape, dtype="<f4", axes="xyz"):
     return {axis: wave(*shape, dtype=dtype, seed=i) for i, axis in enumerate(axes)}
-
-
-def gradient(f, **params):
-    """By axis, in float64 and NumPy."""
-    return {"xyz"[-1 - k]: derivative(f, k, **params) for k in range(-1, -1 - min(f.ndim, 3), -1)}
-
-
-def curl(f):
-    d = {axis: gradient(component) for axis, component in f.items()}
-    if len(f) == 2:
-        return d["y"]["x"] - d["x"]["y"]
-    return {"x": d["z"]["y"] - d["y"]["z"], "y": d["x"]["z"] - d["z"]["x"], "z": d["y"]["x"] - d["x"]["y"]}
-
-
-def assert_close(out, expected, atol):
-    assert list(out) == sorted(expected)
-    for axis in expected:
-        numpy.testing.assert_allclose(out[axis], expected[axis], rtol=0, atol=atol)
-
-
-def test_a_gradient_is_that_of_the_textbook(client):
-    x, y, z, spacing = grid()
-    f = numpy.sin(x) * numpy.cos(2 * y) + numpy.sin(z)
-    out = client.out("gradient", f=f, spacing=spacing)
-    assert_close(out, {"x": numpy.cos(x) * numpy.cos(2 * y), "y": -2 * numpy.sin(x) * numpy.sin(2 * y),
-                       "z": numpy.cos(z)}, 1e-5)
-
-
-def test_a_field_without_sources_or_whirls(client):
-    """The Arnold–Beltrami–Childress flow is its own curl, and has no divergence."""
-    x, y, z, spacing = grid()
-    flow = {"x": numpy.sin(z) + 0.5 * numpy.cos(y), "y": 0.7 * numpy.sin(x) + numpy.cos(z),
-            "z": 0.5 * numpy.sin(y) + 0.7 * numpy.cos(x)}
-    assert_close(client.out("curl", f=flow, spacing=spacing), flow, 1e-6)
-    assert abs(client.out("divergence", f=flow, spacing=spacing)).max() < 1e-12
-
-
-@pytest.mark.parametrize("boundary", ["periodic", "one-sided"])
-@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
-def test_no_curl_of_a_gradient_and_no_divergence_of_a_curl(client, unchanged, dtype, boundary):
-    """Differences along two axes commute, so only the rounding of the terms remains; by ids alone."""
-    noise = numpy.random.default_rng(7).standard_normal((24, 25, 26)).astype(dtype)
-
-    def largest(field, axis):
-        return abs(client.out("derivative", f=field, axis=axis, boundary=boundary)).max()
-
-    field = client.put(noise)
-    slope = client.out("gradient", f={"field": field}, out="field", boundary=boundary)
-    whirl = client.out("curl", f=slope, out="field", boundary=boundary)
-    assert list(slope) == list(whirl) == ["x", "y", "z"]
-    rounding = 100 * numpy.finfo(dtype).eps
-    for axis, b, c in ("xyz", "yzx", "zxy"):
-        assert abs(client.get(whirl[axis]["field"])).max() < rounding * largest(slope[c], b)
-    anything = {"x": {"field": field}, "y": slope["z"], "z": slope["x"]}
-    client.out("curl", f=anything, out=whirl, boundary=boundary)
-    terms = max(largest(whirl[axis], axis) for axis in "xyz")
-    assert abs(client.out("divergence", f=whirl, boundary=boundary)).max() < rounding * terms
-    client.free(field, *(v[axis]["field"] for v in (slope, whirl) for axis in "xyz"))
 
 
 @pytest.mark.parametrize("dtype", ["<f4", "<f8"])
