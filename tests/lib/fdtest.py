@@ -248,11 +248,14 @@ class Region:
         self.id = client.recv(self.send_register(client, **params))["region"]
         return self.id
 
+    def registered(self, client, **params):
+        self.register(client, **params)
+        return self
+
     @classmethod
-    def holding(cls, client, array, size=None, offset=0, **params):
+    def holding(cls, client, array, size=None, offset=0):
         """A registered one with the array in it."""
-        region = cls(size or offset + array.nbytes)
-        region.register(client, **params)
+        region = cls(size or offset + array.nbytes).registered(client)
         region.array(array.dtype, array.shape, offset)[...] = array
         return region
 
@@ -467,11 +470,12 @@ def no_fields_left(daemon, unchanged):
 
 
 def assert_charged(method, **params):
-    """A job runs with as many bytes as its dry run says, and is refused one byte less."""
+    """A job runs with as many bytes as its dry run says, and is refused one byte less. Returns these bytes, the
+    answer and the notifications before it."""
     with Daemon() as daemon, daemon.client() as client:
         need = client.call(method, dry_run=True, **params)["bytes"]
     with Daemon("--user-bytes", need) as daemon, daemon.client() as client:
-        answer = client.call(method, **params), client.notifications
+        answer = need, client.call(method, **params), client.notifications
     with Daemon("--user-bytes", need - 1) as daemon, daemon.client() as client:
         assert client.refused(method, **params).code == "TOO_LARGE"
         eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")
@@ -593,6 +597,8 @@ FIRST = {2: [1 / 2], 4: [2 / 3, -1 / 12], 6: [3 / 4, -3 / 20, 1 / 60],
          8: [4 / 5, -1 / 5, 4 / 105, -1 / 280]}
 SECOND = {2: [-2, 1], 4: [-5 / 2, 4 / 3, -1 / 12], 6: [-49 / 18, 3 / 2, -3 / 20, 1 / 90],
           8: [-205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560]}
+# −h² times the symbol of the second derivative at the grid's highest frequency.
+SYMBOL = {2: 4, 4: 16 / 3, 6: 272 / 45, 8: 2048 / 315}
 
 
 def wave(*shape, dtype="<f4", seed=0):

@@ -166,6 +166,20 @@ void scripted_check_array(const struct fdclient_result *result, uint64_t id, uin
             fail_msg("byte %zu is wrong", i);
 }
 
+void scripted_answer_array(struct scripted *s, uint64_t id, uint64_t n)
+{
+    scripted_skip(s, 1);
+    scripted_say_array(s, id, n);
+}
+
+void scripted_get_array(struct fdclient *client, uint64_t id, uint64_t n)
+{
+    struct fdclient_result result = {0};
+    assert_true(fdclient_get(client, 5, &result, NULL));
+    scripted_check_array(&result, id, n);
+    free(result.data);
+}
+
 int scripted_by_regions(void **state)
 {
     (void)state;

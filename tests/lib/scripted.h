@@ -43,6 +43,10 @@ void scripted_skip(struct scripted *s, int n);
 
 void scripted_say(struct scripted *s, const void *bytes, size_t length);
 
+/* Say a literal; read and drop one request and answer it with a literal. */
+#define scripted_say_text(s, text) scripted_say(s, text, sizeof(text) - 1)
+#define scripted_answer(s, text) (scripted_skip(s, 1), scripted_say_text(s, text))
+
 /* Begin messages of the script, which scripted_flush() sends. */
 msgpack_packer *scripted_write(struct scripted *s);
 void scripted_flush(struct scripted *s);
@@ -62,4 +66,8 @@ struct array_type scripted_type(uint64_t n);
 /* A whole reply: an array of n float32 whose bytes depend on the id; and a check for that array. */
 void scripted_say_array(struct scripted *s, uint64_t id, uint64_t n);
 void scripted_check_array(const struct fdclient_result *result, uint64_t id, uint64_t n);
+
+/* The same, as the answer to one request; and as what the client gets. */
+void scripted_answer_array(struct scripted *s, uint64_t id, uint64_t n);
+void scripted_get_array(struct fdclient *client, uint64_t id, uint64_t n);
 uint8_t scripted_byte(uint64_t id, size_t i);

@@ -1,9 +1,5 @@
-"""Diffusion over many steps: the observed order of convergence, in the maximum norm with the edge points,
-in float64; and boundaries whose values are not 0 or do not fit the start. test_convergence_table.py has
-single steps.
-
-The error of forward Euler is excluded: results are compared with Euler's steps of the exact derivative,
-each of which multiplies an eigenfunction of ∂²/∂x² by a known factor."""
+"""Diffusion beside boundaries whose values are not 0, do not fit the start, or do not fit the field.
+test_convergence_table.py has the order of every row; test_schemes.py shows that many steps are single ones."""
 
 import numpy as np
 import pytest
@@ -20,71 +16,7 @@ def assert_order(error_of, grids, nominal, at_least=False):
     assert at_least or observed <= nominal + TOLERANCE, (observed, errors)
 
 
-def points(boundary, intervals, length):
-    """Coordinates and spacing of one axis."""
-    h = length / intervals
-    return h * np.arange(intervals if boundary == "periodic" else intervals + 1), h
-
-
-def boundary_params(boundary):
-    if boundary == "endpoint":
-        return {"boundary": "periodic", "endpoint": True}
-    return {"boundary": boundary}
-
-
-KINDS = ["periodic", "endpoint", "value", "derivative", "halo", "value, derivative",
-         "derivative, value", "halo, value", "derivative, halo"]
-
-
-def sides(boundary, axes, factor, low_value, high_value):
-    """The wire's form of "low, high" or of one kind for both sides."""
-    if boundary in ("periodic", "endpoint"):
-        return boundary_params(boundary)
-    kinds = {"derivative": {"derivative": 0}, "halo": {"halo": factor}}
-    low, high = (boundary.split(", ") * 2)[:2]
-    return {"boundary": {axis + side: kinds.get(kind, {"value": value}) for axis in axes
-                         for side, kind, value in (("-", low, low_value), ("+", high, high_value))}}
-
-
-# An eigenfunction of ∂²/∂x² with the eigenvalue −1 for each boundary.
-MODES = {
-    "periodic": (2 * np.pi, lambda x: np.sin(x + 0.7)),
-    "endpoint": (2 * np.pi, lambda x: np.sin(x + 0.7)),
-    "value": (3 * np.pi, lambda x: np.sin(x)),
-    "derivative": (3 * np.pi, lambda x: np.cos(x)),
-    "halo": (6.0, lambda x: np.sin(x + 0.7)),
-    "value, derivative": (2.5 * np.pi, lambda x: np.sin(x)),
-    "derivative, value": (2.5 * np.pi, lambda x: np.cos(x)),
-    "halo, value": (3 * np.pi - 0.7, lambda x: np.sin(x + 0.7)),
-    "derivative, halo": (6.0, lambda x: np.cos(x)),
-}
-MODE_GRIDS = {2: (48, 96), 4: (32, 64), 6: (24, 48), 8: (20, 40)}
-KAPPA, STEPS = 0.75, 60
-
-
-@pytest.mark.parametrize("dimensions", [1, 2, 3])
-@pytest.mark.parametrize("boundary", KINDS)
-@pytest.mark.parametrize("accuracy", ACCURACIES)
-def test_diffusion(client, accuracy, boundary, dimensions):
-    """Many steps. Next to a `value` the even derivatives of a sine vanish, so that the closures gain two
-    orders there: the test requires at least the nominal order there, and exactly that elsewhere."""
-    length, mode = MODES[boundary]
-    axes = "zyx"[3 - dimensions:]
-    coarse, fine = (20, 40) if dimensions == 3 else MODE_GRIDS[accuracy]
-    # One time step for both grids, stable on the fine one.
-    dt = 0.3 * (length / fine)**2 / KAPPA / dimensions
-    factor = 1 - KAPPA * dimensions * dt
-
-    def error(intervals):
-        x, h = points(boundary, intervals, length)
-        f = mode(x)
-        for _ in range(dimensions - 1):
-            f = np.multiply.outer(f, mode(x))
-        out = client.out("diffusion", f=f, steps=STEPS, dt=dt, accuracy=accuracy, spacing=h,
-                         diffusivity=KAPPA, **sides(boundary, axes, factor, 0.0, 0.0))
-        return np.abs(out - factor**STEPS * f).max()
-
-    assert_order(error, (coarse, fine), accuracy, at_least="value" in boundary)
+STEPS = 60
 
 
 @pytest.mark.parametrize("accuracy", ACCURACIES)

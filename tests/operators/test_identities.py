@@ -16,7 +16,7 @@ import pytest
 import exact
 import sides
 from offered import ACCURACIES, DTYPES, epsilon
-from reference import SYMBOL
+from fdtest import SYMBOL
 
 SHAPES = {1: (47,), 2: (23, 29), 3: (19, 21, 23)}
 SPACING = {"x": 0.75, "y": 1.25, "z": 0.5}

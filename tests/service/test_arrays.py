@@ -6,8 +6,8 @@ import numpy
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
-from fdtest import (Client, Daemon, MiB, array_header, bin_header, derivative, diffusion, laplacian,
-                    memory_bytes, request_bytes, reset_peak_memory, sanitized, wave)
+from fdtest import (Client, Daemon, MiB, array_header, bin_header, derivative, laplacian, memory_bytes, request_bytes,
+                    reset_peak_memory, sanitized, wave)
 
 
 def tolerance(dtype):
@@ -173,10 +173,3 @@ def test_an_array_larger_than_the_arena_passes_through_bounded_memory():
         # A sanitizer's shadow and quarantine come on top.
         slack = 64 * MiB if sanitized() else 4 * MiB
         assert memory_bytes(daemon.pid, "VmHWM") - before <= arena + slack
-
-
-def test_diffusion_keeps_what_periodic_edges_keep(client):
-    f = wave(48, 40, dtype="<f8") + 3
-    reply = client.call("diffusion", f=f, steps=50, cfl=0.9, accuracy=4)
-    assert numpy.isclose(reply["out"].mean(), f.mean(), rtol=1e-12)
-    numpy.testing.assert_allclose(reply["out"], diffusion(f, 50, reply["dt"], 4), atol=1e-11)

@@ -27,15 +27,19 @@ def raw_array(**changes):
     return {key: value for key, value in array.items() if value is not None}
 
 
+def send_and_read_to_the_end(daemon, data):
+    with Client(daemon.path) as client:
+        try:
+            client.send_bytes(data)
+            client.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        return client.closed_by_server()
+
+
 def not_a_request(daemon, data):
     """Send bytes that are not a request: possibly an error, then the end of the stream; other clients are served."""
-    client = daemon.client()
-    try:
-        client.send_bytes(data)
-        client.socket.shutdown(socket.SHUT_WR)
-    except (BrokenPipeError, ConnectionResetError, OSError):
-        pass
-    messages = client.closed_by_server()
+    messages = send_and_read_to_the_end(daemon, data)
     for message in messages:
         assert message[0] == 1 and message[2]["code"] in ("PROTOCOL", "INVALID_ARGUMENT", "TOO_LARGE",
                                                            "UNKNOWN_METHOD", "UNSUPPORTED")
@@ -206,13 +210,7 @@ def test_a_stall_before_the_first_header(daemon):
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=strategies.binary(max_size=300))
 def test_random_bytes(daemon, data):
-    with Client(daemon.path) as client:
-        try:
-            client.send_bytes(data)
-            client.socket.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-        client.closed_by_server()
+    send_and_read_to_the_end(daemon, data)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -220,13 +218,7 @@ def test_random_bytes(daemon, data):
 def test_a_request_with_one_byte_changed(daemon, position, byte):
     request = bytearray(request_bytes(1, "derivative", {"axis": "x", "accuracy": 8, "f": wave(8, 8)}))
     request[position] = byte
-    with Client(daemon.path) as client:
-        try:
-            client.send_bytes(bytes(request))
-            client.socket.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-        client.closed_by_server()
+    send_and_read_to_the_end(daemon, bytes(request))
 
 
 def test_reset_instead_of_close(daemon):

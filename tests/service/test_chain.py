@@ -103,9 +103,7 @@ def test_fields(unchanged, client):
 
 def test_regions(unchanged, client):
     f = wave(20, 30)
-    region = Region(MiB)
-    region.register(client)
-    region.array("<f4", f.shape)[...] = f
+    region = Region.holding(client, f, MiB)
     out = chain(client, op("gradient", region.place(like=f), "g"),
                 op("divergence", "g", region.place(512 << 10)))
     assert out["region"] == region.id and out["offset"] == 512 << 10
@@ -263,8 +261,7 @@ def test_an_f_of_names_and_arrays_has_all_of_each(unchanged, client):
     """Parameters beside a name are checked as everywhere else."""
     f = wave(20, 30)
     described = {"nd": True, "type": "<f4", "shape": [20, 30]}
-    region = Region(MiB)
-    region.register(client)
+    region = Region(MiB).registered(client)
     for axis, other in (("x", "y"), ("y", "x")):
         def ops(array):
             return [op("gradient", f, "g"), op("divergence", {axis: array, other: "g.y"})]

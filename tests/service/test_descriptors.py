@@ -61,8 +61,7 @@ def test_a_region_counts_while_it_lasts():
     with Daemon("--region-memory", 4 << 20, preexec_fn=limited) as daemon, Client(daemon.path) as first:
         for i in range(MOST):
             with Client(daemon.path) as client:
-                region = Region(1 << 20)
-                region.register(client)
+                region = Region(1 << 20).registered(client)
                 if i % 2:
                     client.call("unregister", region=region.id)
             eventually(lambda: first.call("stats")["user"]["region_bytes"] == 0, "nothing registered")
@@ -91,12 +90,11 @@ def test_a_worker_comes_back_where_one_user_has_all_there_are():
 @needs_root
 def test_a_user_who_holds_none_gets_in():
     with all_taken() as (daemon, _):
-        def another():
-            with Client(daemon.path) as client:
-                Region(1).register(client)
-                assert_serves(client)
-                return True
-        assert as_user(65534, another)
+        def another(client):
+            Region(1).register(client)
+            assert_serves(client)
+            return True
+        assert daemon.as_user(65534, another)
 
 
 @needs_preload
@@ -222,8 +220,7 @@ def test_threads_are_made_at_start(program):
         client = daemon.client()
         pid = client.call("info")["devices"][0]["pid"]
         faults[NO_THREADS] = 1
-        region = Region(1 << 20)
-        region.register(client)
+        region = Region(1 << 20).registered(client)
         client.call("unregister", region=region.id)
         with open("/dev/null", "rb") as null, Client(daemon.path) as stranger:
             socket.send_fds(stranger.socket, [request_bytes(0, "ping", {})], [null.fileno()])

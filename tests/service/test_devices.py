@@ -36,15 +36,14 @@ def test_users_are_spread_and_make_room_when_they_have_gone(daemon):
         mine = client.put(wave(1024))
         assert client.put(wave(8)) and {f["device"] for f in client.call("list")["fields"]} == {"host"}
 
-        def visit():
-            with Client(daemon.path) as other:
-                field = other.put(wave(64))
-                slope = other.out("derivative", f={"field": field}, axis="x")
-                where = device_of(other, field)
-                other.free(field)
-                return where, slope
+        def visit(other):
+            field = other.put(wave(64))
+            slope = other.out("derivative", f={"field": field}, axis="x")
+            where = device_of(other, field)
+            other.free(field)
+            return where, slope
         for uid in range(60001, 60006):
-            where, slope = as_user(uid, visit)
+            where, slope = daemon.as_user(uid, visit)
             assert where == "host:1"
             numpy.testing.assert_allclose(slope, derivative(wave(64)), atol=1e-5)
         assert client.get(mine).tobytes() == wave(1024).tobytes()

@@ -203,9 +203,8 @@ def test_one_user_leaves_connections_for_the_others():
         os.chmod(os.path.dirname(daemon.path), 0o755)
         mine = [daemon.client() for _ in range(40)]
 
-        def ping():
-            with Client(daemon.path) as client:
-                return client.call("ping")
-        assert as_user(12345, ping) == {}
+        def ping(client):
+            return client.call("ping")
+        assert daemon.as_user(12345, ping) == {}
         for client in mine:
             client.close()

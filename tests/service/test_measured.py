@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from fdtest import Daemon, eventually, wave
+from fdtest import assert_charged, wave
 
 SHAPE = (90, 100)  # beside the message
 STEP = {"steps": 5, "dt": 3, "accuracy": 2, "scheme": "adi"}
@@ -50,12 +50,4 @@ def test_with_snapshots_and_a_report(unchanged, client):
 
 
 def test_its_arrays_are_charged():
-    f, k = wave(200, 200, dtype="<f8"), positive(200, 200)
-    with Daemon() as daemon, daemon.client() as client:
-        need = client.call("diffusion", f=f, diffusivity=k, dry_run=True, **STEP)["bytes"]
-    with Daemon("--user-bytes", need) as daemon, daemon.client() as client:
-        client.call("diffusion", f=f, diffusivity=k, **STEP)
-    with Daemon("--user-bytes", need - 1) as daemon, daemon.client() as client:
-        error = client.refused("diffusion", f=f, diffusivity=k, **STEP)
-        assert error.code in ("TOO_LARGE", "OVER_BUDGET")
-        eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")
+    assert_charged("diffusion", f=wave(200, 200, dtype="<f8"), diffusivity=positive(200, 200), **STEP)

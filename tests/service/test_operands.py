@@ -208,8 +208,7 @@ def test_a_region_is_held_while_an_operand_is_copied_from_it(unchanged, client):
     f, face = wave(60, 70, 80), wave(70, 80, seed=3)
     expected = client.out("laplacian", f=f, accuracy=2, boundary={"z": {"value": face}, "*": "one-sided"})
     for _ in range(5):
-        region = Region(face.nbytes)
-        region.register(client)
+        region = Region(face.nbytes).registered(client)
         region.array(face.dtype, face.shape)[...] = face
         boundary = {"z": {"value": region.place(like=face)}, "*": "one-sided"}
         jobs = [client.send("laplacian", f=f, accuracy=2, boundary=boundary) for _ in range(3)]

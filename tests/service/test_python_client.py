@@ -6,12 +6,11 @@ import pathlib
 import resource
 import signal
 import sys
-import threading
 
 import numpy
 import pytest
 
-from fdtest import Daemon, MiB, PATIENCE_S, derivative, descriptors, eventually, wave
+from fdtest import Daemon, MiB, PATIENCE_S, derivative, descriptors, eventually, in_threads, wave
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "client/python"))
 import fdclient  # noqa: E402
@@ -370,32 +369,22 @@ def test_a_chain(unchanged, numpy_client):
 
 def test_threads_share_a_client(unchanged, daemon, numpy_client):
     """Small, pooled and large jobs, fields and memory that is created and freed: every thread gets its own results."""
-    failures = []
     large = numpy.arange(1 << 20, dtype="f8")
 
     def work(number):
-        try:
-            f = wave(40, 64, seed=number)
-            expected = derivative(f)
-            for i in range(12):
-                jobs = [numpy_client.submit("derivative", f, axis="x") for _ in range(3)]
-                there = shared(wave(64, 128, 16, seed=number + i))
-                assert (numpy_client.run("laplacian", there) == numpy_client.run("laplacian", numpy.array(there))).all()
-                with numpy_client.put(f + i) as field:
-                    assert (field.get() == f + i).all()
-                if i % 4 == number % 4:
-                    assert (numpy_client.put(large + number).get() == large + number).all()
-                for job in jobs:
-                    assert abs(job.result(PATIENCE_S) - expected).max() < 1e-5
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    assert not failures and not any(thread.is_alive() for thread in threads)
+        f = wave(40, 64, seed=number)
+        expected = derivative(f)
+        for i in range(12):
+            jobs = [numpy_client.submit("derivative", f, axis="x") for _ in range(3)]
+            there = shared(wave(64, 128, 16, seed=number + i))
+            assert (numpy_client.run("laplacian", there) == numpy_client.run("laplacian", numpy.array(there))).all()
+            with numpy_client.put(f + i) as field:
+                assert (field.get() == f + i).all()
+            if i % 4 == number % 4:
+                assert (numpy_client.put(large + number).get() == large + number).all()
+            for job in jobs:
+                assert abs(job.result(PATIENCE_S) - expected).max() < 1e-5
+    in_threads(*(lambda number=number: work(number) for number in range(6)))
     numpy_client.call("ping")  # and with it what was collected since
     assert numpy_client.call("list")["fields"] == []
 

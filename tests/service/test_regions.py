@@ -11,8 +11,8 @@ import tempfile
 import msgpack
 import pytest
 
-from fdtest import (Client, Daemon, MiB, Region, as_user, descriptors, eventually, lingering_socket, needs_root,
-                    request_bytes, settled, wave)
+from fdtest import (Client, Daemon, MiB, Region, descriptors, eventually, lingering_socket, needs_root, request_bytes,
+                    settled, wave)
 
 OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20")
 
@@ -48,8 +48,7 @@ OPERATORS = [
 @pytest.mark.parametrize("dtype", ["<f4", "<f8"])
 @pytest.mark.parametrize("method,params", OPERATORS)
 def test_region_to_region_is_what_inline_is(unchanged, client, method, params, dtype):
-    region = Region(8 * SIZE)
-    region.register(client)
+    region = Region(8 * SIZE).registered(client)
     takes_vector, gives_vector = method in ("divergence", "curl"), method in ("gradient", "curl")
     f = {axis: wave(*SHAPE, dtype=dtype, seed=i) for i, axis in enumerate("xyz")}
     places, out = {}, {}
@@ -73,8 +72,7 @@ def test_region_to_region_is_what_inline_is(unchanged, client, method, params, d
 
 
 def test_inputs_and_outputs_of_every_kind_go_together(unchanged, client):
-    region = Region(4 * SIZE)
-    region.register(client)
+    region = Region(4 * SIZE).registered(client)
     f = wave(*SHAPE)
     g = region.array("<f4", SHAPE, 16)
     g[:] = f
@@ -97,8 +95,7 @@ def test_inputs_and_outputs_of_every_kind_go_together(unchanged, client):
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 6])
 def test_steps_from_an_inline_array_to_a_region(unchanged, client, steps):
-    region = Region(SIZE)
-    region.register(client)
+    region = Region(SIZE).registered(client)
     f = wave(*SHAPE, dtype="<f8")
     expected = client.out("diffusion", f=f, cfl=0.5, steps=steps)
     client.out("diffusion", f=f, out=region.place(0), cfl=0.5, steps=steps)
@@ -106,8 +103,7 @@ def test_steps_from_an_inline_array_to_a_region(unchanged, client, steps):
 
 
 def test_put_and_get_by_region(unchanged, client):
-    region = Region(4 * SIZE)
-    region.register(client)
+    region = Region(4 * SIZE).registered(client)
     f = wave(*SHAPE, dtype="<f8")
     region.array("<f8", SHAPE, SIZE)[:] = f
     field = client.call("put", f=region.place(SIZE, like=f))["field"]
@@ -122,8 +118,7 @@ def test_put_and_get_by_region(unchanged, client):
 def test_put_and_get_in_slabs(unchanged, client):
     """More than one slab, and not a whole number of them; if it is stopped, nothing remains."""
     shape = (3, 1000, 1001)
-    region = Region(32 * MiB)
-    region.register(client)
+    region = Region(32 * MiB).registered(client)
     f = region.array("<f4", shape)
     f[:] = wave(*shape)
     field = client.call("put", f=region.place(like=f))["field"]
@@ -144,8 +139,7 @@ def test_put_and_get_in_slabs(unchanged, client):
 def test_a_large_array_passes_without_the_arena(unchanged, client):
     """Twice the memory of a slab and more; its bytes are never counted on the socket."""
     shape = (8, 1024, 1024)
-    region = Region(64 * MiB)
-    region.register(client)
+    region = Region(64 * MiB).registered(client)
     f = region.array("<f4", shape)
     f[:] = wave(*shape)
     before = client.call("stats")["user"]
@@ -181,8 +175,7 @@ def test_read_only_regions_are_read_and_not_written(unchanged, client, how):
 def test_places_are_checked(unchanged, client):
     f = wave(*SHAPE)
     size = f.nbytes
-    region = Region(4 * size)
-    region.register(client)
+    region = Region(4 * size).registered(client)
     here = region.place(0, like=f)
 
     def bad(parameter, code="INVALID_ARGUMENT", method="laplacian", **params):
@@ -213,8 +206,7 @@ def test_places_are_checked(unchanged, client):
 
 def test_two_regions_of_the_same_memory_overlap(unchanged, client):
     f = wave(*SHAPE)
-    region = Region(SIZE)
-    region.register(client)
+    region = Region(SIZE).registered(client)
     other = client.recv(region.send_register(client))["region"]
     assert other != region.id
     refused_call(client, "laplacian", "INVALID_ARGUMENT", "out", f=region.place(like=f), out={"region": other})
@@ -335,9 +327,7 @@ def test_a_flood_of_descriptors(daemon, unchanged):
 
 def test_unregister_waits_for_the_jobs(unchanged, daemon, client):
     f = wave(256, 256)
-    region = Region(4 * f.nbytes)
-    region.register(client)
-    region.array("<f4", f.shape)[:] = f
+    region = Region.holding(client, f, 4 * f.nbytes)
     job = client.send("diffusion", f=region.place(like=f), out=region.place(2 * f.nbytes), steps=20000,
                       cfl=0.5, progress=True)
     gone = client.send("unregister", region=region.id)
@@ -390,8 +380,7 @@ def test_memory_is_let_go_beside_a_descriptor_whose_close_waits(daemon, unchange
         stranger.send_bytes(message[1:])
         refused(stranger, 0, "PROTOCOL")
         for _ in range(20):
-            region = Region(MiB)
-            region.register(client)
+            region = Region(MiB).registered(client)
             client.call("unregister", region=region.id)
         eventually(lambda: descriptors(daemon.pid) <= before, "none of them kept")
 
@@ -407,8 +396,7 @@ def test_a_half_closed_connection_is_answered(daemon, unchanged):
 
 def test_regions_are_their_users_and_unregistered_where_they_were_registered(unchanged, daemon, client):
     f = wave(*SHAPE)
-    region = Region(2 * SIZE)
-    region.register(client)
+    region = Region(2 * SIZE).registered(client)
     with Client(daemon.path) as sibling:
         sibling.out("laplacian", f=region.place(like=f), out=region.place(SIZE))
         refused_call(sibling, "unregister", "NOT_FOUND", "region", region=region.id)
@@ -417,17 +405,15 @@ def test_regions_are_their_users_and_unregistered_where_they_were_registered(unc
 @needs_root
 def test_a_foreign_region_and_an_absent_one_answer_alike(unchanged, daemon, client):
     f = wave(*SHAPE)
-    region = Region(SIZE)
-    region.register(client)
+    region = Region(SIZE).registered(client)
 
-    def foreign():
-        with Client(daemon.path) as stranger:
-            errors = [stranger.outcome(stranger.send("laplacian", f=region.place(like=f) | {"region": i}))[0]
-                      for i in (region.id, region.id ^ 1)]
-            return [(e.code, e.parameter, e.message.replace(str(i), "N"))
-                    for e, i in zip(errors, (region.id, region.id ^ 1))]
+    def foreign(stranger):
+        errors = [stranger.outcome(stranger.send("laplacian", f=region.place(like=f) | {"region": i}))[0]
+                  for i in (region.id, region.id ^ 1)]
+        return [(e.code, e.parameter, e.message.replace(str(i), "N"))
+                for e, i in zip(errors, (region.id, region.id ^ 1))]
     os.chmod(daemon.path, 0o666)
-    first, second = as_user(4321, foreign)
+    first, second = daemon.as_user(4321, foreign)
     assert first == second and first[0] == "NOT_FOUND"
 
 
@@ -451,11 +437,10 @@ def test_the_quota_of_all_users(unchanged, daemon, client):
     almost = Region(250 * MiB)
     almost.register(client)
 
-    def other():
-        with Client(daemon.path) as stranger:
-            return refused(stranger, Region(200 * MiB).send_register(stranger), "OVER_BUDGET", "bytes").limit
+    def other(stranger):
+        return refused(stranger, Region(200 * MiB).send_register(stranger), "OVER_BUDGET", "bytes").limit
     os.chmod(daemon.path, 0o666)
-    assert as_user(4321, other) == 336 * MiB
+    assert daemon.as_user(4321, other) == 336 * MiB
 
 
 def test_a_killed_worker_costs_no_region(unchanged, daemon, client):
@@ -518,8 +503,7 @@ def test_regions_are_in_info_and_stats(client):
     assert {"register", "unregister"} <= set(info["methods"])
     limits = info["limits"]
     assert (limits["region_bytes"], limits["region_memory"], limits["max_regions"]) == (256 * MiB, 384 * MiB, 20)
-    region = Region(5000)
-    region.register(client)
+    region = Region(5000).registered(client)
     user = client.call("stats")["user"]
     assert (user["regions"], user["region_bytes"]) == (1, 8192)
 
@@ -529,8 +513,7 @@ def test_a_draining_server_takes_no_region():
         client = daemon.client()
         f = wave(256, 256)
         job = client.send("diffusion", f=f, steps=10**7, cfl=1)
-        region = Region(MiB)
-        region.register(client)
+        region = Region(MiB).registered(client)
         eventually(lambda: daemon.stats()["queue"]["running"], "the job running")
         daemon.process.send_signal(signal.SIGTERM)
         eventually(lambda: "draining" in daemon.log(), "it to drain")

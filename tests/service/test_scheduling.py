@@ -74,10 +74,9 @@ def test_a_bulk_user_is_not_before_an_interactive_one(daemon, client):
     jobs = [client.send("diffusion", f=wave(256, 256), **ENDLESS) for _ in range(20)]
     eventually(lambda: queue(client)["queued"] == 19, "a deep queue")
 
-    def interactive():
-        with Client(daemon.path) as other:
-            return [other.out("laplacian", f=wave(16, 16)).shape for _ in range(50)]
-    assert as_user(65534, interactive) == [(16, 16)] * 50
+    def interactive(other):
+        return [other.out("laplacian", f=wave(16, 16)).shape for _ in range(50)]
+    assert daemon.as_user(65534, interactive) == [(16, 16)] * 50
     assert queue(client)["queued"] == 19
     for job in jobs:
         client.call("cancel", msgid=job)
@@ -104,10 +103,9 @@ def test_who_asks_for_more_does_not_get_more(daemon, client):
     for each in mine:
         client.recv(each)
 
-    def tidy():
-        with Client(daemon.path) as one:
-            one.free(*fields)
-    as_user(65534, tidy)
+    def tidy(one):
+        one.free(*fields)
+    daemon.as_user(65534, tidy)
 
 
 # Timeout

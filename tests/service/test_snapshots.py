@@ -6,7 +6,7 @@ import signal
 import numpy
 import pytest
 
-from fdtest import Client, Daemon, MiB, Region, eventually, wave
+from fdtest import Client, Daemon, MiB, Region, assert_charged, eventually, wave
 
 OPTIONS = ("--staging-bytes", 16 * MiB)
 
@@ -74,9 +74,7 @@ def test_in_place_and_from_a_field(unchanged, client):
 def test_in_regions(unchanged, client):
     f = wave(30, 40)
     expected = client.out("diffusion", f=f, steps=9, **STEADY)
-    region = Region(MiB)
-    region.register(client)
-    region.array("<f4", f.shape)[...] = f
+    region = Region.holding(client, f, MiB)
     result, taken = run(client, f=region.place(like=f), out=region.place(512 << 10), steps=9, every=4, **STEADY)
     assert [step for step, _, _ in taken] == [4, 8]
     assert numpy.array_equal(region.array("<f4", f.shape, 512 << 10), expected)
@@ -297,14 +295,7 @@ def test_drain_where_another_waits_for_its_field():
         assert daemon.wait() == 0
 
 
-def test_its_arrays_are_charged():
-    f = wave(256, 256)
-    for snapshot in ("notify", "field"):
-        params = {"steps": 4, "every": 2, "snapshot": snapshot, "accuracy": 4, "cfl": 0.5}
-        with Daemon() as daemon, daemon.client() as client:
-            need = client.call("diffusion", f=f, dry_run=True, **params)["bytes"]
-        with Daemon("--user-bytes", need) as daemon, daemon.client() as client:
-            result, taken = run(client, f=f, **params)
-            assert len(taken) == 1
-        with Daemon("--user-bytes", need - 1) as daemon, daemon.client() as client:
-            assert client.refused("diffusion", f=f, **params).code == "TOO_LARGE"
+@pytest.mark.parametrize("snapshot", ["notify", "field"])
+def test_its_arrays_are_charged(snapshot):
+    *_, taken = assert_charged("diffusion", f=wave(256, 256), steps=4, every=2, snapshot=snapshot, accuracy=4, cfl=0.5)
+    assert len(taken) == 1

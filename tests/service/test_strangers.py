@@ -2,7 +2,7 @@
 
 import pytest
 
-from fdtest import Client, Daemon, FdError, MiB, Region, as_user, eventually, jobs_under_way, needs_root, wave
+from fdtest import Client, Daemon, FdError, MiB, Region, eventually, jobs_under_way, needs_root, wave
 
 A_STRANGER = 65534
 
@@ -38,14 +38,13 @@ def test_the_last_of_a_devices_memory_is_for_a_new_user(daemon):
         assert (error.code, error.retryable, error.limit) == ("OVER_BUDGET", True, 14 * MiB)
         assert refused(lambda: client.put(wave(15 * MiB // 4))).code == "TOO_LARGE"
 
-        def stranger():
-            with Client(daemon.path) as other:
-                other.call("laplacian", f=wave(64, 64))
-                mine, refusal = fill(lambda: other.put(wave(MiB // 16)))
-                other.free(*mine)
-                return len(mine), refusal.code
+        def stranger(other):
+            other.call("laplacian", f=wave(64, 64))
+            mine, refusal = fill(lambda: other.put(wave(MiB // 16)))
+            other.free(*mine)
+            return len(mine), refusal.code
         # As much as is left, of two MiB.
-        assert as_user(A_STRANGER, stranger) == (4, "OVER_BUDGET")
+        assert daemon.as_user(A_STRANGER, stranger) == (4, "OVER_BUDGET")
         client.free(*fields)
 
 
@@ -54,25 +53,23 @@ def test_the_last_of_region_memory_is_for_a_new_user(daemon):
         regions, error = fill(lambda: Region(MiB).register(client))
         assert len(regions) == 14 and error.code == "OVER_BUDGET" and error.limit == 14 * MiB
 
-        def stranger():
-            with Client(daemon.path) as other:
-                mine, refusal = fill(lambda: Region(MiB // 4).register(other))
-                return len(mine), refusal.code
-        assert as_user(A_STRANGER, stranger) == (4, "OVER_BUDGET")
+        def stranger(other):
+            mine, refusal = fill(lambda: Region(MiB // 4).register(other))
+            return len(mine), refusal.code
+        assert daemon.as_user(A_STRANGER, stranger) == (4, "OVER_BUDGET")
 
 
 def test_a_stranger_sees_no_job_of_others(daemon):
-    def stranger():
-        with Client(daemon.path) as other:
-            stats = other.call("stats")
-            return stats, [device["fields_bytes"] for device in other.call("info")["devices"]]
+    def stranger(other):
+        stats = other.call("stats")
+        return stats, [device["fields_bytes"] for device in other.call("info")["devices"]]
     with Client(daemon.path) as client:
         field = client.put(wave(512, 512))
         job = client.send("diffusion", f={"field": field}, steps=10**9, cfl=0.5, accuracy=2)
         eventually(lambda: client.call("stats")["queue"]["running"] == 1, "it runs")
         mine = client.call("stats")
         assert mine["totals"]["latency_us"]["count"] > 0 and mine["totals"]["bytes_in"] >= MiB
-        stats, bytes_on_devices = as_user(A_STRANGER, stranger)
+        stats, bytes_on_devices = daemon.as_user(A_STRANGER, stranger)
         assert bytes_on_devices == [0]
         assert "latency_us" not in stats["totals"] and stats["user"]["latency_us"]["count"] == 0
         assert set(stats["totals"]) == set(mine["totals"]) - {"latency_us"}
@@ -84,14 +81,13 @@ def test_a_stranger_sees_no_job_of_others(daemon):
 
 
 def test_what_others_ran_does_not_show_in_an_estimate(daemon):
-    def stranger():
-        with Client(daemon.path) as other:
-            return other.call("laplacian", f=wave(64, 64), dry_run=True)["seconds"]
-    before = as_user(A_STRANGER, stranger)
+    def stranger(other):
+        return other.call("laplacian", f=wave(64, 64), dry_run=True)["seconds"]
+    before = daemon.as_user(A_STRANGER, stranger)
     with Client(daemon.path) as client:
         guess = client.call("laplacian", f=wave(64, 64), dry_run=True)["seconds"]
         for _ in range(5):
             client.call("laplacian", f=wave(64, 64))
         eventually(lambda: jobs_under_way(client.call("stats")) == 0, "idle")
         assert client.call("laplacian", f=wave(64, 64), dry_run=True)["seconds"] != guess
-    assert as_user(A_STRANGER, stranger) == before == guess
+    assert daemon.as_user(A_STRANGER, stranger) == before == guess

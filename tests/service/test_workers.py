@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 from fdtest import (Client, Daemon, ENDLESS, FdError, Region, assert_serves, derivative, diffusion, eventually,
-                    jobs_under_way, laplacian, request_bytes, settled, upload_begin, wave)
+                    in_threads, jobs_under_way, laplacian, request_bytes, settled, upload_begin, wave)
 
 
 @pytest.fixture
@@ -27,25 +27,13 @@ def running_job(daemon, client, f, **params):
     return job
 
 
-def kill_worker(daemon):
-    """Kill the first device's worker; returns its generation."""
-    device = daemon.device()
-    os.kill(device["pid"], signal.SIGKILL)
-    return device["generation"]
-
-
-def recovered(daemon, generation):
-    device = daemon.device()
-    return device["state"] == "ready" and device["generation"] > generation
-
-
 def test_a_killed_worker(daemon):
     front_descriptors = settled(daemon)[3][0]
     with Client(daemon.path) as client, Client(daemon.path) as bystander:
         field = bystander.put(wave(64, 64))
         job = running_job(daemon, client, wave(256, 256))
         queued = client.send("derivative", f=wave(64), axis="x")
-        generation = kill_worker(daemon)
+        generation = daemon.kill_worker(wait=False)
 
         error, _ = client.outcome(job)
         assert error.code == "DEVICE_LOST" and error.retryable
@@ -75,8 +63,7 @@ def test_a_killed_worker(daemon):
 def test_a_worker_killed_again_and_again(daemon):
     with Client(daemon.path) as client:
         for _ in range(8):
-            generation = kill_worker(daemon)
-            eventually(lambda: recovered(daemon, generation), "the next worker")
+            generation = daemon.kill_worker()
             assert_serves(client)
 
 
@@ -85,8 +72,7 @@ def test_a_worker_killed_in_the_middle_of_an_upload(daemon, method):
     shape = (24, 512, 512)
     with Client(daemon.path) as client:
         client.send_bytes(upload_begin(3, method, shape) + bytes(12 << 20))
-        generation = kill_worker(daemon)
-        eventually(lambda: recovered(daemon, generation), "the next worker")
+        generation = daemon.kill_worker()
         client.send_bytes(bytes(12 << 20))
         assert client.error(3).code in ("DEVICE_LOST", "FIELD_LOST")
         assert_serves(client)
@@ -99,38 +85,29 @@ def test_a_worker_killed_while_many_send_and_receive(daemon):
     f, large = wave(64, 64, 64), wave(24, 512, 512)
     expected = laplacian(f)
     ended = threading.Event()
-    failures = []
 
     def work(array):
         while not ended.is_set():
             try:
                 with Client(daemon.path) as client:
-                    jobs = [client.send("laplacian", f=array) for _ in range(2)]
-                    for job in jobs:
+                    for job in [client.send("laplacian", f=array) for _ in range(2)]:
                         error, result = client.outcome(job)
                         if error:
                             assert error.code in ("DEVICE_LOST", "FIELD_LOST"), error
                         elif array is f:
                             numpy.testing.assert_allclose(result["out"], expected, atol=1e-4)
             except (EOFError, ConnectionError):
-                if array is f:  # it is staged whole
-                    failures.append("the connection of small jobs was closed")
-            except BaseException as failure:
-                failures.append(failure)
-    threads = [threading.Thread(target=work, args=(array,)) for array in (f, f, large, large)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(4):
-            generation = kill_worker(daemon)
-            eventually(lambda: recovered(daemon, generation), "the next worker")
-            done = daemon.stats()["totals"]["bytes_out"]
-            eventually(lambda: daemon.stats()["totals"]["bytes_out"] > done + large.nbytes, "more replies")
-    finally:
-        ended.set()
-        for thread in threads:
-            thread.join()
-    assert not failures, failures
+                assert array is not f, "it is staged whole"
+
+    def kill():
+        try:
+            for _ in range(4):
+                daemon.kill_worker()
+                done = daemon.stats()["totals"]["bytes_out"]
+                eventually(lambda: daemon.stats()["totals"]["bytes_out"] > done + large.nbytes, "more replies")
+        finally:
+            ended.set()
+    in_threads(kill, *(lambda array=array: work(array) for array in (f, f, large, large)))
     with Client(daemon.path) as client:
         assert_serves(client)
     assert settled(daemon)[0] == 0
@@ -140,14 +117,14 @@ def test_a_worker_killed_with_a_small_reply_outstanding(daemon):
     """A result of up to 8 MiB is staged completely before its header is sent: no connection is closed."""
     client = daemon.client()
     jobs = [client.send("derivative", f=wave(64, 64, 64), axis="x") for _ in range(12)]
-    generation = kill_worker(daemon)
+    generation = daemon.kill_worker(wait=False)
     for job in jobs:
         error, result = client.outcome(job)
         if error:
             assert error.code == "DEVICE_LOST" and error.retryable
         else:
             numpy.testing.assert_allclose(result["out"], derivative(wave(64, 64, 64)), atol=1e-5)
-    eventually(lambda: recovered(daemon, generation), "the next worker")
+    daemon.await_worker(generation)
     assert_serves(client)
     # Jobs that had not begun are lost with the rest, and do not trouble the next worker.
     assert daemon.generation() == generation + 1
@@ -162,7 +139,7 @@ def stop_worker(daemon):
 
 def end_stopped_worker(daemon, device):
     os.kill(device["pid"], signal.SIGKILL)
-    eventually(lambda: recovered(daemon, device["generation"]), "the next worker")
+    daemon.await_worker(device["generation"])
 
 
 def test_replies_that_waited_for_a_lost_worker_do_not_reach_the_next(daemon):
@@ -201,7 +178,7 @@ def test_a_staged_reply_outlives_its_worker_or_says_so(daemon):
         jobs = [client.send("get", field=field) for _ in range(20)]
         eventually(lambda: daemon.stats()["staging"]["reply_bytes"] >= 4 << 20, "staged replies")
         os.kill(device["pid"], signal.SIGKILL)
-        eventually(lambda: recovered(daemon, device["generation"]), "the next worker")
+        daemon.await_worker(device["generation"])
         time.sleep(2.5)  # past the second after which unread staged bytes make room for others
         for job in jobs:
             error, result = client.outcome(job)
@@ -222,7 +199,7 @@ def test_a_worker_that_hangs_is_replaced(daemon):
         eventually(lambda: other.call("info")["devices"][0]["state"] == "stalled", "stalled")
         error, _ = client.outcome(job)
         assert error.code == "DEVICE_LOST" and error.retryable
-        eventually(lambda: recovered(daemon, device["generation"]), "the next worker")
+        daemon.await_worker(device["generation"])
         assert client.refused("get", field=field).code == "FIELD_LOST"
         assert_serves(client)
         assert_serves(other)
@@ -304,7 +281,7 @@ def test_a_job_is_given_up_while_it_runs_though_its_worker_hangs_for_good(daemon
         device = stop_worker(daemon)
         client.cancel(job)
         assert is_stopped(device)
-        eventually(lambda: recovered(daemon, device["generation"]), "the next worker")
+        daemon.await_worker(device["generation"])
         assert_serves(client)
         eventually(lambda: jobs_under_way(daemon.stats()) == 0, "no job")
         assert client.call("stats")["user"]["cancelled"] == 1
@@ -314,8 +291,7 @@ def test_a_job_is_given_up_while_it_runs_though_its_worker_hangs_for_good(daemon
 def test_a_region_that_a_job_given_up_may_write_is_held(daemon):
     f = wave(64, 64)
     with Client(daemon.path) as client, Client(daemon.path) as other:
-        region = Region(f.nbytes)
-        region.register(client)
+        region = Region(f.nbytes).registered(client)
         device = stop_worker(daemon)
         assert given_up(client, "timeout", "laplacian", f=f, out=region.place()) == "TIMEOUT"
         waits = client.send("laplacian", f=f, out=region.place())
@@ -330,8 +306,7 @@ def test_a_region_that_a_job_given_up_may_write_is_held(daemon):
 
 def test_workers_that_die_at_once_are_not_started_at_once(daemon):
     for _ in range(4):
-        generation = kill_worker(daemon)
-        eventually(lambda: recovered(daemon, generation), "the next worker")
+        generation = daemon.kill_worker()
     waits = [int(ms) for ms in re.findall(r"next worker in (\d+) ms", daemon.log())]
     assert waits == sorted(waits) and len(waits) == 4, waits
     assert waits[-1] == 8 * waits[0]

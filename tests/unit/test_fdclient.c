@@ -27,8 +27,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 static void script_sizes(struct scripted *s)
 {
     for (uint64_t id = 1; id <= SIZES; id++) {
-        scripted_skip(s, 1);
-        scripted_say_array(s, id, sizes[id - 1]);
+        scripted_answer_array(s, id, sizes[id - 1]);
     }
 }
 
@@ -109,10 +108,7 @@ TEST(test_a_list_of_bins)
     for (size_t piece = 0; piece < 4; piece++) {
         struct fdclient *client = scripted_begin(script_list_of_bins, piece);
         for (uint64_t id = 1; id <= 2; id++) {
-            struct fdclient_result result = {0};
-            assert_true(fdclient_get(client, 5, &result, NULL));
-            scripted_check_array(&result, id, 3000);
-            free(result.data);
+            scripted_get_array(client, id, 3000);
         }
         scripted_end(client);
     }
@@ -169,13 +165,10 @@ TEST(test_vectors_in_pieces)
 
 static void script_vector_fields(struct scripted *s)
 {
-    scripted_skip(s, 1);
-    static const char reply[] = "\x94\x01\x01\xc0\x81\xa3out\x82"
-                                "\xa1x\x83\xa5"
-                                "field\x07\xa5shape\x92\x02\x03\xa4type\xa3<f8"
-                                "\xa1y\x83\xa5"
-                                "field\x08\xa5shape\x92\x02\x03\xa4type\xa3<f8";
-    scripted_say(s, reply, sizeof reply - 1);
+    scripted_answer(s, "\x94\x01\x01\xc0\x81\xa3out\x82"
+                       "\xa1x\x83\xa5"
+                       "field\x07\xa5shape\x92\x02\x03\xa4type\xa3<f8\xa1y\x83\xa5"
+                       "field\x08\xa5shape\x92\x02\x03\xa4type\xa3<f8");
 }
 
 TEST(test_resident_vectors)
@@ -206,11 +199,9 @@ static void script_failure(struct scripted *s)
     scripted_skip(s, 1);
     reply_write_failure(scripted_write(s), 1, &failure);
     scripted_flush(s);
-    scripted_skip(s, 1);
-    static const char bare[] = "\x94\x01\x02\xa4oops\xc0"; /* an error that is no map */
-    scripted_say(s, bare, sizeof bare - 1);
-    scripted_skip(s, 1);
-    scripted_say_array(s, 3, 10);
+    /* an error that is no map */
+    scripted_answer(s, "\x94\x01\x02\xa4oops\xc0");
+    scripted_answer_array(s, 3, 10);
 }
 
 TEST(test_errors_from_the_server)
@@ -227,9 +218,7 @@ TEST(test_errors_from_the_server)
     assert_string_equal(error.code, "INTERNAL");
     assert_string_equal(error.message, "oops");
     assert_false(error.retryable);
-    assert_true(fdclient_get(client, 5, &result, &error));
-    scripted_check_array(&result, 3, 10);
-    free(result.data);
+    scripted_get_array(client, 3, 10);
     scripted_end(client);
 }
 
@@ -284,12 +273,9 @@ TEST(test_cancel)
 
 static void script_two_sizes(struct scripted *s)
 {
-    scripted_skip(s, 1);
-    scripted_say_array(s, 1, 20000);
-    scripted_skip(s, 1);
-    scripted_say_array(s, 2, 600);
-    scripted_skip(s, 1);
-    scripted_say_array(s, 3, 500);
+    scripted_answer_array(s, 1, 20000);
+    scripted_answer_array(s, 2, 600);
+    scripted_answer_array(s, 3, 500);
 }
 
 TEST(test_a_result_too_large_is_dropped_and_the_next_arrives)
@@ -337,13 +323,9 @@ static void script_lies(struct scripted *s)
     say_lie(s, 3, 10, 44);
     scripted_skip(s, 1);
     say_lie(s, 4, UINT64_C(1) << 62, 8000);
-    scripted_skip(s, 1);
-    static const char no_out[] = "\x94\x01\x05\xc0\x80", no_map[] = "\x94\x01\x06\xc0\x07";
-    scripted_say(s, no_out, sizeof no_out - 1);
-    scripted_skip(s, 1);
-    scripted_say(s, no_map, sizeof no_map - 1);
-    scripted_skip(s, 1);
-    scripted_say_array(s, 99, 5000); /* nobody asked for it */
+    scripted_answer(s, "\x94\x01\x05\xc0\x80"); /* no out */
+    scripted_answer(s, "\x94\x01\x06\xc0\x07"); /* no map */
+    scripted_answer_array(s, 99, 5000);         /* nobody asked for it */
     scripted_say_array(s, 7, 5000);
 }
 
@@ -357,23 +339,18 @@ TEST(test_replies_that_make_no_sense)
         assert_string_equal(error.code, "CONNECTION");
         assert_null(result.data);
     }
-    struct fdclient_result result = {0};
-    assert_true(fdclient_get(client, 5, &result, &error));
-    scripted_check_array(&result, 7, 5000);
-    free(result.data);
+    scripted_get_array(client, 7, 5000);
     scripted_end(client);
 }
 
 static void script_garbage(struct scripted *s)
 {
-    scripted_skip(s, 1);
-    scripted_say(s, "\xc1", 1);
+    scripted_answer(s, "\xc1");
 }
 
 static void script_not_rpc(struct scripted *s)
 {
-    scripted_skip(s, 1);
-    scripted_say(s, "\x93\x05\x06\x07", 4);
+    scripted_answer(s, "\x93\x05\x06\x07");
 }
 
 static void script_silence(struct scripted *s)
@@ -385,8 +362,7 @@ static void script_silence(struct scripted *s)
 static void script_half_a_header(struct scripted *s)
 {
     s->leaves = true;
-    scripted_skip(s, 1);
-    scripted_say(s, "\x94\x01\x01\xc0\x81\xa3ou", 8);
+    scripted_answer(s, "\x94\x01\x01\xc0\x81\xa3ou");
 }
 
 static void script_half_a_payload(struct scripted *s)
@@ -475,20 +451,18 @@ TEST(test_the_server_goes_away_instead_of_taking_a_region, scripted_by_regions, 
  * descriptor has been sent. */
 static void script_registers_early(struct scripted *s)
 {
-    static const char registered[] = "\x94\x01\x02\xc0\x81\xa6region\x05";
     char some[4096];
     msgpack_unpacked request;
     s->failed = recv(s->peer, some, sizeof some, MSG_PEEK | MSG_WAITALL) != sizeof some;
-    scripted_say(s, registered, sizeof registered - 1);
+    scripted_say_text(s, "\x94\x01\x02\xc0\x81\xa6region\x05");
     scripted_skip(s, 2);
-    static const char put[] = "\x94\x01\x01\xc0\x81\xa5"
-                              "field\x07";
     if (!scripted_hear(s, &request))
         return;
     const msgpack_object *items = request.data.via.array.ptr;
     s->failed = s->failed || !object_is(&items[2], "unregister");
     msgpack_unpacked_destroy(&request);
-    scripted_say(s, put, sizeof put - 1);
+    scripted_say_text(s, "\x94\x01\x01\xc0\x81\xa5"
+                         "field\x07");
 }
 
 TEST(test_a_region_that_is_answered_before_it_is_sent)
@@ -645,9 +619,8 @@ static void script_early_refusal(struct scripted *s)
 {
     char some[4096];
     s->failed = recv(s->peer, some, sizeof some, MSG_WAITALL) != sizeof some;
-    static const char refusal[] = "\x94\x01\x01\x81\xa4"
-                                  "code\xaaQUEUE_FULL\xc0";
-    scripted_say(s, refusal, sizeof refusal - 1);
+    scripted_say_text(s, "\x94\x01\x01\x81\xa4"
+                         "code\xaaQUEUE_FULL\xc0");
     size_t rest = 0;
     while (rest < 4 << 22) {
         char more[65536];
@@ -680,21 +653,13 @@ TEST(test_a_refusal_before_the_upload_has_ended)
 
 static void script_methods(struct scripted *s)
 {
-    static const char put[] = "\x94\x01\x01\xc0\x81\xa5"
-                              "field\xcf\xff\xff\xff\xff\xff\xff\xff\xfe",
-                      freed[] = "\x94\x01\x02\xc0\x80",
-                      info[] = "\x94\x01\x03\xc0\x82\xa1"
-                               "a\x93\x01\xcb\x3f\xe0\0\0\0\0\0\0\xc0\xa1\"\xa1\n",
-                      out[] = "\x94\x01\x04\xc0\x81\xa3out\x83\xa5"
-                              "field\x07\xa5shape\x92\x02\x03\xa4type\xa3<f8";
-    scripted_skip(s, 1);
-    scripted_say(s, put, sizeof put - 1);
-    scripted_skip(s, 1);
-    scripted_say(s, freed, sizeof freed - 1);
-    scripted_skip(s, 1);
-    scripted_say(s, info, sizeof info - 1);
-    scripted_skip(s, 1);
-    scripted_say(s, out, sizeof out - 1);
+    scripted_answer(s, "\x94\x01\x01\xc0\x81\xa5"
+                       "field\xcf\xff\xff\xff\xff\xff\xff\xff\xfe");
+    scripted_answer(s, "\x94\x01\x02\xc0\x80");
+    scripted_answer(s, "\x94\x01\x03\xc0\x82\xa1"
+                       "a\x93\x01\xcb\x3f\xe0\0\0\0\0\0\0\xc0\xa1\"\xa1\n");
+    scripted_answer(s, "\x94\x01\x04\xc0\x81\xa3out\x83\xa5"
+                       "field\x07\xa5shape\x92\x02\x03\xa4type\xa3<f8");
 }
 
 TEST(test_put_free_call_and_fields)
@@ -780,8 +745,7 @@ TEST(test_progress)
 
 static void script_one(struct scripted *s)
 {
-    scripted_skip(s, 1);
-    scripted_say_array(s, 1, 3);
+    scripted_answer_array(s, 1, 3);
 }
 
 TEST(test_a_refused_submit_leaves_the_connection_as_it_was)
@@ -795,9 +759,7 @@ TEST(test_a_refused_submit_leaves_the_connection_as_it_was)
     assert_string_equal(error.code, "INVALID_ARGUMENT");
     assert_false(fdclient_submit(client, "laplacian", &by_id, NULL, NULL, &ticket, &error));
     assert_string_equal(error.parameter, "result");
-    assert_true(fdclient_get(client, 5, &result, &error));
-    scripted_check_array(&result, 1, 3);
-    free(result.data);
+    scripted_get_array(client, 1, 3);
     scripted_end(client);
 }
 

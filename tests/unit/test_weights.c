@@ -415,39 +415,6 @@ TEST(test_endpoint)
             }
 }
 
-/* Coordinates that are equally spaced give the uniform weights; even orders' extra point has none.
- */
-TEST(test_uniform_coordinates)
-{
-    double x[MANY];
-    for (int i = 0; i < MANY; i++)
-        x[i] = 0.25 * i - 3;
-    for (int order = 1; order <= WEIGHTS_ORDER; order++)
-        for (int accuracy = 2; accuracy <= 8; accuracy += 2)
-            for (int at_face = 0; at_face < 2; at_face++)
-                for (int64_t i = 0; i < MANY; i++) {
-                    struct weights_axis axis =
-                        axis_of(MANY, WEIGHTS_DERIVATIVE, WEIGHTS_DERIVATIVE);
-                    axis.spacing = 0.25;
-                    axis.side[0].at_face = axis.side[1].at_face = (uint8_t)at_face;
-                    struct weights_row a, b;
-                    made(&axis, order, accuracy, WEIGHTS_AT_NODE, i, &a);
-                    axis.x = x;
-                    made(&axis, order, accuracy, WEIGHTS_AT_NODE, i, &b);
-                    weights_real dense[2][MANY] = {{0}};
-                    for (int j = 0; j < a.count; j++)
-                        dense[0][a.first + j * a.step] = a.w[j];
-                    for (int j = 0; j < b.count; j++)
-                        dense[1][b.first + j] = b.w[j];
-                    if (a.side != b.side)
-                        continue; /* the extra point is outside earlier */
-                    for (int j = 0; j < MANY; j++)
-                        assert_true(magnitude(dense[0][j] - dense[1][j]) < 1e-25);
-                    for (int s = 0; s < SIDE_COUNT; s++)
-                        assert_true(magnitude(a.data[s] - b.data[s]) < 1e-25);
-                }
-}
-
 /* Units near both ends of double's range. */
 TEST(test_scales)
 {
@@ -522,32 +489,6 @@ TEST(test_maps)
     const struct weights_axis open = axis_of(N, WEIGHTS_ONE_SIDED, WEIGHTS_MIRROR);
     assert_int_equal(weights_map(&open, -2).at, -2);
     assert_int_equal(weights_map(&open, 4).at, 0);
-}
-
-/* The mirror rule is exact for x (times the slopes) plus functions that are even about the edge. */
-TEST(test_reflect)
-{
-    for (int accuracy = 2; accuracy <= 8; accuracy += 2)
-        for (int at_face = 0; at_face < 2; at_face++)
-            for (int64_t n = 2; n <= 12; n++) {
-                struct weights_axis axis = axis_of(n, WEIGHTS_REFLECT, WEIGHTS_REFLECT);
-                axis.side[0].at_face = axis.side[1].at_face = (uint8_t)at_face;
-                axis.spacing = 0.5;
-                for (int64_t i = 0; i < n; i++) {
-                    struct weights_row row;
-                    made(&axis, 2, accuracy, WEIGHTS_AT_NODE, i, &row);
-                    weights_real linear = row.data[SIDE_HIGH] - row.data[SIDE_LOW], constant = 0;
-                    for (int j = 0; j < row.count; j++) {
-                        const struct weights_place place = weights_map(&axis, row.first + j);
-                        linear += row.w[j] * axis.spacing * place.at;
-                        constant += row.w[j];
-                    }
-                    assert_true(magnitude(linear) < NOISE * 100);
-                    assert_true(magnitude(constant) < NOISE * 100);
-                    if (i >= weights_apart(&axis, 2, accuracy, WEIGHTS_AT_NODE, SIDE_LOW))
-                        assert_true(row.data[SIDE_LOW] == 0);
-                }
-            }
 }
 
 /* The value at the face that a mixed boundary needs comes from the polynomial of its rows. */
