@@ -376,8 +376,9 @@ static bool all_are(const struct job *job, int axis, enum boundary_kind kind)
 /* Float32, one field, indices of 32 bits and a grid's extents. */
 static bool fits(const struct job *job)
 {
-    return job->dtype == DTYPE_F32 && job->batch == 1 && !job->coefficient && !job->source &&
-           job_points(job) <= INT32_MAX && std::max({job->n[AXIS_Y], job->n[AXIS_Z]}) <= UINT16_MAX;
+    return job->dtype == DTYPE_F32 && job->batch == 1 && !job->more.coefficient &&
+           !job->more.source && job_points(job) <= INT32_MAX &&
+           std::max({job->n[AXIS_Y], job->n[AXIS_Z]}) <= UINT16_MAX;
 }
 
 template <int AXIS> static bool takes_first(const struct job *job)
