@@ -424,3 +424,26 @@ def test_where_two_sides_meet(client, coordinates):
                          boundary={"x": sides_of[0], "y": sides_of[1], "z": "mirror"})
         np.testing.assert_array_equal(out[..., [0, -1]], x(f["x"][..., [0, -1]]))
         np.testing.assert_array_equal(out[:, [0, -1], 2:-2], y(f["x"][:, [0, -1], 2:-2]))
+
+
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_values_at_the_edges(client, accuracy):
+    """Values other than 0: the steady state between them is a straight line, which is kept to rounding."""
+    n = 33
+    x = np.linspace(0, 1, n)
+    mode = np.sin(np.pi * x)
+    line = 2 - 3 * x
+    h, kappa = 1 / (n - 1), 1.0
+    dt = 0.3 * h * h
+    params = dict(steps=60, dt=dt, accuracy=accuracy, spacing=h, diffusivity=kappa)
+    with_line = client.out("diffusion", f=line + mode,
+                           boundary={"x-": {"value": 2.0}, "x+": {"value": -1.0}}, **params)
+    without = client.out("diffusion", f=mode, boundary={"value": 0.0}, **params)
+    assert with_line[0] == 2.0 and with_line[-1] == -1.0
+    np.testing.assert_allclose(with_line - line, without, rtol=0, atol=1e-13)
+    # The values are imposed on a start that differs from them.
+    start = line + mode
+    start[0], start[-1] = 7.0, np.nan
+    np.testing.assert_array_equal(
+        client.out("diffusion", f=start, boundary={"x-": {"value": 2.0}, "x+": {"value": -1.0}},
+                   **params), with_line)

@@ -1,4 +1,4 @@
-/* Crank–Nicolson split by axes: its rows are exact for parabolas, its solves invert its rows. */
+/* Crank–Nicolson split by axes: its solves invert its rows, which test_schemes.py compares. */
 #include "numerics/adi.h"
 #include "numerics/job_check.h"
 #include "tests/lib/random_scheme.h"
@@ -44,91 +44,6 @@ static double rate(const struct plan *plan, const double *u, int64_t i)
 {
     const int64_t at[3] = {i, 0, 0};
     return adi_rate_f64(plan_table_rows(plan->table), NULL, AXIS_COUNT, u, 0, at);
-}
-
-/* The datum of the side for u = 1 + 2 x + 3 x², x from the middle. */
-static struct boundary with_datum(uint32_t kind, int at_face, int side, double h, int64_t n,
-                                  double *constant)
-{
-    struct boundary boundary = {.kind = kind, .at_face = (uint8_t)at_face};
-    const double edge = (side == SIDE_LOW ? -1 : 1) * h * ((double)(n - 1) / 2 + at_face * 0.5);
-    const double u = 1 + 2 * edge + 3 * edge * edge;
-    const double out = (side == SIDE_LOW ? -1 : 1) * (2 + 6 * edge);
-    *constant = 0;
-    switch (kind) {
-    case BOUNDARY_VALUE:
-        boundary.value = u;
-        break;
-    case BOUNDARY_DERIVATIVE:
-        boundary.value = out;
-        break;
-    case BOUNDARY_CURVATURE:
-        boundary.value = 6;
-        break;
-    default:
-        boundary.value = 1.25;
-        *constant = out + 1.25 * u;
-    }
-    return boundary;
-}
-
-/* The rate of a parabola is its constant curvature, up to the edges. */
-TEST(test_parabola)
-{
-    static const struct {
-        uint32_t kind;
-        int at_face;
-    } kinds[] = {{BOUNDARY_VALUE, 1}, {BOUNDARY_DERIVATIVE, 0}, {BOUNDARY_DERIVATIVE, 1},
-                 {BOUNDARY_MIXED, 0}, {BOUNDARY_MIXED, 1},      {BOUNDARY_CURVATURE, 0}};
-    for (int low = 0; low < 6; low++)
-        for (int high = 0; high < 6; high++) {
-            enum { N = 9 };
-            struct job job;
-            struct plan plan;
-            double u[N], c[SIDE_COUNT];
-            const struct boundary sides[] = {
-                with_datum(kinds[low].kind, kinds[low].at_face, SIDE_LOW, 0.3, N, &c[0]),
-                with_datum(kinds[high].kind, kinds[high].at_face, SIDE_HIGH, 0.3, N, &c[1])};
-            line_job(&job, N, 2.5, sides[0], sides[1]);
-            memcpy(job.more.constant[AXIS_X], c, sizeof c);
-            made(&plan, &job);
-            for (int i = 0; i < N; i++) {
-                const double x = 0.3 * (i - (N - 1) / 2.0);
-                u[i] = 1 + 2 * x + 3 * x * x;
-            }
-            for (int i = 0; i < N; i++)
-                assert_true(fabs(rate(&plan, u, i) - 2.5 * 0.7 * 6) < 1e-12);
-            plan_release(&plan);
-        }
-}
-
-/* The reflections are those of an image beside the edge. */
-TEST(test_images)
-{
-    static const struct {
-        uint32_t kind;
-        double image[2]; /* weights of u_0, u_1 */
-    } kinds[] = {{BOUNDARY_SYMMETRIC, {1, 0}},
-                 {BOUNDARY_MIRROR, {0, 1}},
-                 {BOUNDARY_ANTISYMMETRIC, {-1, 0}},
-                 {BOUNDARY_DERIVATIVE, {0, 1}}};
-    for (int k = 0; k < 4; k++)
-        for (int n = 2; n < 5; n++) {
-            const struct boundary side = {.kind = kinds[k].kind};
-            struct job job;
-            struct plan plan;
-            const double u[] = {0.5, 2, -1, 0.25};
-            double back[4];
-            line_job(&job, (uint64_t)n, 2.5, side, side);
-            made(&plan, &job);
-            for (int i = 0; i < n; i++)
-                back[i] = u[n - 1 - i];
-            const double image = kinds[k].image[0] * u[0] + kinds[k].image[1] * u[1];
-            const double expected = 2.5 * 0.7 / 0.09 * (image - 2 * u[0] + u[1]);
-            assert_true(fabs(rate(&plan, u, 0) - expected) < 1e-12);
-            assert_true(rate(&plan, back, n - 1) == rate(&plan, u, 0));
-            plan_release(&plan);
-        }
 }
 
 /* The largest of r − (1 − dt/2 A) x, relative to that of r; A is the rate without data. */

@@ -342,38 +342,6 @@ TEST(steps_have_their_place)
     refused(&job, STATUS_INVALID_ARGUMENT, "dt");
 }
 
-/* Rows that are stiffer than the centred ones lower the limit, as the plan's table says. */
-TEST(stiff_sides_lower_the_step)
-{
-    const struct {
-        uint32_t kind;
-        int at_face;
-        double over[4]; /* of the limit of the centred rows, by accuracy */
-    } stiff[] = {
-        {BOUNDARY_VALUE, 1, {1.405, 1.274, 1.061, 1}},
-        {BOUNDARY_DERIVATIVE, 0, {1, 1, 1, 1}}, /* the mirror */
-        {BOUNDARY_MIXED, 0, {1.265, 1.665, 1.864, 1.993}},
-        {BOUNDARY_CURVATURE, 1, {1, 1, 1, 1}},
-    };
-    for (size_t k = 0; k < sizeof stiff / sizeof *stiff; k++)
-        for (int accuracy = 2; accuracy <= 8; accuracy += 2) {
-            struct job job = cube(OPERATOR_DIFFUSION, accuracy, 40);
-            const double whole = job_dt_max(&job);
-            for (int a = 0; a < AXIS_COUNT; a++) {
-                set_boundary(&job, a, stiff[k].kind, 0);
-                job.boundary[a][SIDE_LOW].at_face = job.boundary[a][SIDE_HIGH].at_face =
-                    (uint8_t)stiff[k].at_face;
-                job.spacing[a] = 0.25;
-            }
-            const double limit = job_dt_max(&job) * 16;
-            assert_true(fabs(whole / limit / stiff[k].over[accuracy / 2 - 1] - 1) < 0.006);
-            job.dt = limit / 16;
-            accepted(&job);
-            job.dt *= 1 + 1e-9;
-            refused(&job, STATUS_UNSTABLE, "dt");
-        }
-}
-
 TEST(passes_and_scratch_follow_from_steps_and_values)
 {
     struct job job = cube(OPERATOR_DERIVATIVE, 8, 16);

@@ -1,14 +1,10 @@
-/* A plan's weights are its rows of numerics/weights.h, scaled and rounded once; its sides, passes
- * and shape are those of its job. */
+/* A plan's weights are scaled and rounded once (test_exact.py has those of all rows); its sides,
+ * passes and shape are those of its job. */
 #include "numerics/job_check.h"
 #include "numerics/plan.h"
-#include "numerics/stability.h"
-#include "numerics/weights.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void derivative_job(struct job *job, int order, int accuracy, uint64_t kind)
@@ -43,114 +39,6 @@ static void planned(struct plan *plan, const struct job *job)
     memset(plan, 0xa5, sizeof *plan);
     assert_true(plan_init(plan, job, NULL));
     plan_release(plan); /* its own numbers stay */
-}
-
-static double rounded(weights_real value, int dtype)
-{
-    return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
-}
-
-static double random_in(double low, double high)
-{
-    return low + (high - low) * rand() / RAND_MAX;
-}
-
-/* The rows of a side of a job. */
-static uint8_t kind_of(uint64_t boundary)
-{
-    switch (boundary) {
-    case BOUNDARY_PERIODIC:
-        return WEIGHTS_PERIODIC;
-    case BOUNDARY_ENDPOINT:
-        return WEIGHTS_ENDPOINT;
-    case BOUNDARY_ONE_SIDED:
-        return WEIGHTS_ONE_SIDED;
-    case BOUNDARY_VALUE:
-        return WEIGHTS_VALUE;
-    case BOUNDARY_DERIVATIVE:
-        return WEIGHTS_REFLECT;
-    case BOUNDARY_MIRROR:
-        return WEIGHTS_MIRROR;
-    default:
-        return WEIGHTS_HALO;
-    }
-}
-
-/* The weights of a job, in both types, are those of these rows, scaled and rounded once. */
-static void compare_with_plan(const struct job *job)
-{
-    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    struct plan plan;
-    assert_true(plan_init(&plan, job, NULL));
-    plan_release(&plan); /* its own numbers stay */
-    const struct plan_axis *planned = &plan.axis[AXIS_X];
-    const int order = job_order(job), accuracy = job->accuracy;
-    const weights_real factor = diffusion
-                                    ? (weights_real)job->diffusivity[AXIS_X] * (weights_real)job->dt
-                                    : (weights_real)1;
-    const struct boundary *boundary = job->boundary[AXIS_X];
-    const struct weights_axis axis = {.n = (int64_t)job->n[AXIS_X],
-                                      .spacing = job->spacing[AXIS_X],
-                                      .side = {{.kind = kind_of(boundary[SIDE_LOW].kind)},
-                                               {.kind = kind_of(boundary[SIDE_HIGH].kind)}}};
-    assert_int_equal(plan.radius, weights_radius(&axis, order, accuracy, WEIGHTS_AT_NODE));
-    for (int64_t i = 0; i < axis.n; i++) {
-        struct weights_row row;
-        const bool low = i < planned->side[SIDE_LOW].held;
-        const bool high = axis.n - 1 - i < planned->side[SIDE_HIGH].held;
-        if (low || high)
-            continue;
-        assert_true(weights_make(&axis, order, accuracy, WEIGHTS_AT_NODE, i, &row));
-        if (row.side == WEIGHTS_CENTRED) {
-            assert_true(i >= planned->side[SIDE_LOW].rows);
-            assert_true(axis.n - 1 - i >= planned->side[SIDE_HIGH].rows);
-            for (int m = 1; m <= plan.radius; m++)
-                assert_true(rounded(row.w[plan.radius + m] * factor, job->dtype) == planned->c[m]);
-            for (int m = 0; m <= plan.radius; m++)
-                assert_true(row.w[plan.radius - m] ==
-                            (order == 1 ? -row.w[plan.radius + m] : row.w[plan.radius + m]));
-            if (order == 2)
-                assert_true(rounded(plan.identity + row.w[plan.radius] * factor, job->dtype) ==
-                            plan.centre[1]);
-            continue;
-        }
-        const int64_t d = row.side == SIDE_LOW ? i : axis.n - 1 - i;
-        assert_true(d < planned->side[row.side].rows);
-        assert_int_equal(row.count, planned->row_points);
-        assert_int_equal(row.first, row.side == SIDE_LOW ? 0 : axis.n - 1);
-        const bool negated = row.side == SIDE_HIGH && order == 1;
-        for (int j = 0; j < row.count; j++)
-            assert_true(rounded(row.w[j] * factor, job->dtype) ==
-                        (negated ? -planned->row[d][j] : planned->row[d][j]));
-    }
-}
-
-TEST(test_rows)
-{
-    srand(1);
-    for (int accuracy = 2; accuracy <= 8; accuracy += 2)
-        for (int kind = 0; kind < BOUNDARY_KINDS; kind++)
-            for (int other = 0; other < BOUNDARY_KINDS; other++)
-                for (int variant = 0; variant < 6; variant++) {
-                    struct job job;
-                    struct failure failure = {.code = STATUS_OK};
-                    job_init(&job);
-                    job.dtype = variant % 2 ? DTYPE_F64 : DTYPE_F32;
-                    job.accuracy = (uint8_t)accuracy;
-                    job.n[AXIS_X] = (uint64_t)(12 + rand() % 20);
-                    job.spacing[AXIS_X] = random_in(1e-3, 7);
-                    if (variant < 2) {
-                        job.operator_id = OPERATOR_DIFFUSION;
-                        job.diffusivity[AXIS_X] = random_in(0.1, 3);
-                        job.dt = 0.3 * job_dt_max(&job);
-                    } else {
-                        job.order = (uint8_t)(variant / 2);
-                    }
-                    job.boundary[AXIS_X][SIDE_LOW].kind = (uint64_t)kind;
-                    job.boundary[AXIS_X][SIDE_HIGH].kind = (uint64_t)other;
-                    if (job_check(&job, INFINITY, &failure) && job_is_plain(&job))
-                        compare_with_plan(&job);
-                }
 }
 
 TEST(test_scaling)
