@@ -465,7 +465,8 @@ struct device *device_place(struct devices *devices, struct user *user)
 
 void device_unplace(struct user *user)
 {
-    if (!user->device || user->jobs || user->fields || user->arrays || user->mapped_regions)
+    if (!user->device || user->counters.jobs || user->counters.fields || user->arrays ||
+        user->mapped_regions)
         return;
     user->device->users--;
     user->device = NULL;

@@ -79,8 +79,6 @@ struct devices {
     bool has_gpu;
     uint64_t heard_ns; /* when a worker last sent something */
     uint64_t last_array, last_region;
-    uint64_t regions, region_bytes; /* of all users; charged */
-    uint64_t queue_bytes;           /* of the arrays of all users' jobs */
 };
 
 enum device_state {

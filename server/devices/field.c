@@ -7,18 +7,12 @@
 #include <sys/random.h>
 
 /* In modular arithmetic: −bytes gives back. */
-static void charge_queue(struct field *field, uint64_t bytes)
-{
-    field->user->queue_bytes += bytes;
-    field->device->devices->queue_bytes += bytes;
-}
-
 static void charge(struct field *field, uint64_t bytes)
 {
-    field->user->bytes += bytes;
+    USER_COUNT(field->user, bytes, bytes);
     field->device->bytes += bytes;
     if (!field->resident)
-        charge_queue(field, bytes);
+        USER_COUNT(field->user, queue_bytes, bytes);
 }
 
 static bool full(enum status when_full, const char *whose, uint64_t limit, uint64_t need,
@@ -39,25 +33,25 @@ static bool has_room(enum status when_full, const char *whose, uint64_t limit, u
            full(when_full, whose, limit, need, failure);
 }
 
-bool field_queue_has_room(const struct devices *devices, const struct user *user, uint64_t bytes,
-                          struct failure *failure)
+bool field_queue_has_room(const struct user *user, uint64_t bytes, struct failure *failure)
 {
-    const struct config *config = devices->config;
+    const struct config *config = user->users->config;
     return has_room(STATUS_QUEUE_FULL, "your jobs' arrays", config->user_queue_bytes,
-                    user->queue_bytes, bytes, failure) &&
+                    user->counters.queue_bytes, bytes, failure) &&
            has_room(STATUS_QUEUE_FULL, "all jobs' arrays", config->max_queue_bytes,
-                    devices->queue_bytes, bytes, failure);
+                    user->users->counters.queue_bytes, bytes, failure);
 }
 
 struct field *field_new(struct devices *devices, struct user *user, const struct array_type *type,
                         struct failure *failure)
 {
     struct device *device = device_place(devices, user);
-    if (!has_room(STATUS_OVER_BUDGET, "your arrays", devices->config->user_bytes, user->bytes,
-                  type->bytes, failure) ||
-        !field_queue_has_room(devices, user, type->bytes, failure))
+    const uint64_t own = user->counters.bytes;
+    if (!has_room(STATUS_OVER_BUDGET, "your arrays", devices->config->user_bytes, own, type->bytes,
+                  failure) ||
+        !field_queue_has_room(user, type->bytes, failure))
         return NULL;
-    if (!reserve_allows(device->memory_bytes, device->bytes, user->bytes, type->bytes)) {
+    if (!reserve_allows(device->memory_bytes, device->bytes, own, type->bytes)) {
         full(STATUS_OVER_BUDGET, device->name, reserve_most(device->memory_bytes), type->bytes,
              failure);
         return NULL;
@@ -124,19 +118,19 @@ bool field_make_id(uint64_t *id, struct failure *failure)
 
 bool field_publish(struct field *field, struct failure *failure)
 {
-    const struct config *config = field->user->users->config;
-    if (field->user->fields >= config->max_fields)
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, field->user->fields + 1,
-                                 config->max_fields, "you have %llu fields already",
-                                 (unsigned long long)field->user->fields);
+    const uint64_t own = field->user->counters.fields,
+                   most = field->user->users->config->max_fields;
+    if (own >= most)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, own + 1, most,
+                                 "you have %llu fields already", (unsigned long long)own);
     do {
         if (!field_make_id(&field->id, failure))
             return false;
     } while (RB_INSERT(field_tree, tree_of(field->user), field));
     field_reference(field);
-    field->user->fields++;
+    USER_COUNT(field->user, fields, 1);
     if (!field->resident && !field->lost)
-        charge_queue(field, -field->type.bytes);
+        USER_COUNT(field->user, queue_bytes, -field->type.bytes);
     field->resident = true;
     return true;
 }
@@ -145,7 +139,7 @@ void field_withdraw(struct field *field)
 {
     RB_REMOVE(field_tree, tree_of(field->user), field);
     field->id = 0;
-    field->user->fields--;
+    USER_COUNT(field->user, fields, -1);
     device_unplace(field->user);
     field_release(field);
 }

@@ -54,8 +54,7 @@ struct field *field_new(struct devices *devices, struct user *user, const struct
 
 /* Is there room for so much more of the user's jobs in the queue? False with the failure set, as
  * above. */
-bool field_queue_has_room(const struct devices *devices, const struct user *user, uint64_t bytes,
-                          struct failure *failure);
+bool field_queue_has_room(const struct user *user, uint64_t bytes, struct failure *failure);
 
 struct field *field_reference(struct field *field);
 void field_release(struct field *field);

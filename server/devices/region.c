@@ -32,10 +32,8 @@ static void charge(struct region *region, uint64_t sign)
 {
     const uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     const uint64_t bytes = (region->bytes + page_bytes - 1) / page_bytes * page_bytes * sign;
-    region->user->regions += (uint32_t)sign;
-    region->devices->regions += sign;
-    region->user->region_bytes += bytes;
-    region->devices->region_bytes += bytes;
+    USER_COUNT(region->user, regions, sign);
+    USER_COUNT(region->user, region_bytes, bytes);
     memory_hold(region->user, sizeof *region * sign);
 }
 
@@ -307,29 +305,29 @@ static bool check_budget(const struct region *region, struct failure *failure)
     const struct devices *devices = region->devices;
     const struct config *config = devices->config;
     const struct user *user = region->user;
+    const struct counters *own = &user->counters, *total = &user->users->counters;
     const uint64_t need = region->bytes;
     const uint64_t quota = config->region_bytes, all = config->region_memory;
     const uint64_t descriptors = devices->users->descriptors / 2; /* the rest is for connections */
     if (!descriptors_allow(devices->users, region->descriptor,
-                           user->connections > 1 || user->regions || user->passed.awaiting))
+                           own->connections > 1 || own->regions || user->passed.awaiting))
         return failure_set(failure, STATUS_OVER_BUDGET, NULL,
                            "few descriptors are left: they are for users who hold none");
-    if (devices->regions >= descriptors)
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, devices->regions + 1,
-                                 descriptors,
+    if (total->regions >= descriptors)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, total->regions + 1, descriptors,
                                  "all users have %llu regions already: each holds a descriptor",
-                                 (unsigned long long)devices->regions);
-    if (user->regions >= config->max_regions)
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, user->regions + 1,
+                                 (unsigned long long)total->regions);
+    if (own->regions >= config->max_regions)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, own->regions + 1,
                                  config->max_regions, "you have %llu regions already",
-                                 (unsigned long long)user->regions);
-    if (quota && (need > quota || user->region_bytes > quota - need))
+                                 (unsigned long long)own->regions);
+    if (quota && (need > quota || own->region_bytes > quota - need))
         return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", need, quota,
                                  "%llu bytes more are over your limit of %llu for regions (you "
                                  "hold %llu)",
                                  (unsigned long long)need, (unsigned long long)quota,
-                                 (unsigned long long)user->region_bytes);
-    if (!reserve_allows(all, devices->region_bytes, user->region_bytes, need))
+                                 (unsigned long long)own->region_bytes);
+    if (!reserve_allows(all, total->region_bytes, own->region_bytes, need))
         return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", need, reserve_most(all),
                                  "no room for %llu bytes more: all regions may take %llu, the last "
                                  "eighth of which is for users who have few",

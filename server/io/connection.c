@@ -327,8 +327,7 @@ void connection_free(struct connection *connection)
     passing_forget(&connection->passed);
     passing_close_socket(connection->socket, &connection->user->passed);
     list_remove(&connection->link);
-    connection->io->connection_count--;
-    connection->user->connections--;
+    USER_COUNT(connection->user, connections, -1);
     memory_release(connection->user, connection->counted_bytes);
     splitter_free(&connection->splitter);
     free(connection->leftover);
@@ -366,8 +365,8 @@ void connection_close(struct connection *connection)
  * user, where that is known; false: a line of the log says why. */
 static bool may_connect(struct io *io, struct connection *connection, int descriptor)
 {
-    const uint64_t most = io->config->max_connections, count = io->connection_count;
     struct users *users = io->jobs->users;
+    const uint64_t most = io->config->max_connections, count = users->counters.connections;
     struct ucred peer;
     socklen_t length = sizeof peer;
     if (!connection || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
@@ -376,12 +375,13 @@ static bool may_connect(struct io *io, struct connection *connection, int descri
         return false;
     }
     struct user *user = connection->user;
+    const struct counters *own = &user->counters;
     if (count >= most)
         log_warning("a connection over the limit of %llu was closed", (unsigned long long)most);
-    else if (user->connections && count >= reserve_most(most))
+    else if (own->connections && count >= reserve_most(most))
         log_warning("few connections are left; one more of user %u was closed", user->uid);
     else if (!descriptors_allow(users, descriptor,
-                                user->connections || user->regions || user->passed.awaiting))
+                                own->connections || own->regions || user->passed.awaiting))
         log_warning("few descriptors are left; a connection of user %u was closed", user->uid);
     else if (!turn_watch_user(io, user))
         log_warning("a connection cannot be watched: %s", strerror(errno));
@@ -424,8 +424,7 @@ void connection_open(struct io *io, int descriptor)
     upload_init(&connection->upload, io->jobs, connection->user, io->drop_buffer, on_resume);
     outbox_init(&connection->outbox, io, connection->user, descriptor);
     list_push(&io->connections, &connection->link);
-    io->connection_count++;
-    connection->user->connections++;
+    USER_COUNT(connection->user, connections, 1);
     watch(connection);
     turn_charge(io, connection->user, begun_ns);
 }

@@ -29,7 +29,6 @@ struct io {
     struct list listeners;   /* struct listener */
     struct list changed;     /* struct connection: to be settled at the end of the turn */
     struct list closed;      /* struct connection: to be freed then */
-    uint64_t connection_count;
     struct turn turn;
     uint64_t started_ns; /* uv_hrtime() */
     struct report_coarse coarse;

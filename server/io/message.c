@@ -199,7 +199,7 @@ void message_take(struct connection *connection)
     ok = bounds == BOUNDS_GO_ON;
     if (bounds != BOUNDS_LATER) {
         if (!ok && request_is_job(&request))
-            user_count_refused(connection->user);
+            USER_COUNT(connection->user, ended[TASK_REFUSED], 1);
         if (ok && !request.is_notification) {
             call_method(connection, &request);
         } else if (!ok && has_msgid && !request.is_notification) {

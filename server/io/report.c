@@ -36,52 +36,34 @@ static bool is_operator(const struct user *user)
     return user->uid == 0 || user->uid == geteuid();
 }
 
-static uint64_t reported_bytes_of(const struct io *io)
-{
-    uint64_t bytes = 0;
-    LIST_EACH (const struct device, device, &io->jobs->devices->list, link)
-        bytes += device->bytes;
-    return bytes;
-}
-
-static uint64_t fields_of(const struct io *io)
-{
-    uint64_t fields = 0;
-    LIST_EACH (const struct user, user, &io->jobs->users->list, link)
-        fields += user->fields;
-    return fields;
-}
-
 static uint64_t staged_by(const struct io *io, enum share share)
 {
     return (uint64_t)io->jobs->devices->arena.taken[share] * io->jobs->devices->arena.slab_bytes;
 }
 
 /* What is counted: in which map of `stats` it stands, what it is, its name, and its value of all
- * users (`io`) and of one (`user`), of either by its `counters`. The maps FIRST and TOTALS are
- * the user's, too. */
+ * users or of one, by the `counters`. The maps FIRST and TOTALS are the user's, too. */
 #define COUNTED(X)                                                                                 \
-    X(FIRST, COUNT, "connections", io->connection_count, user->connections)                        \
-    X(TOTALS, COUNT, "jobs", io->jobs->count, user->jobs)                                          \
-    X(TOTALS, COUNT, "fields", fields_of(io), user->fields)                                        \
-    X(TOTALS, BYTES, "bytes", reported_bytes_of(io), user->bytes)                                  \
-    X(TOTALS, BYTES, "region_bytes", io->jobs->devices->region_bytes, user->region_bytes)          \
-    X(TOTALS, BYTES, "front_bytes", io->jobs->users->front_bytes, user->front_bytes)               \
-    OF_BOTH(X, COUNT, "done", counters->jobs[TASK_DONE])                                           \
-    OF_BOTH(X, COUNT, "failed", counters->jobs[TASK_FAILED])                                       \
-    OF_BOTH(X, COUNT, "cancelled", counters->jobs[TASK_CANCELLED])                                 \
-    OF_BOTH(X, COUNT, "timed_out", counters->jobs[TASK_TIMED_OUT])                                 \
-    OF_BOTH(X, COUNT, "refused", counters->jobs[TASK_REFUSED])                                     \
-    OF_BOTH(X, BYTES, "bytes_in", counters->bytes_in)                                              \
-    OF_BOTH(X, BYTES, "bytes_out", counters->bytes_out)                                            \
-    X(QUEUE, COUNT, "waiting", io->jobs->tasks[TASK_WAITING], 0)                                   \
-    X(QUEUE, COUNT, "queued", io->jobs->tasks[TASK_QUEUED], 0)                                     \
-    X(QUEUE, COUNT, "running", io->jobs->tasks[TASK_RUNNING] + io->jobs->tasks[TASK_STOPPING], 0)  \
-    X(QUEUE, COUNT, "replying", io->jobs->tasks[TASK_REPLYING], 0)                                 \
-    X(QUEUE, BYTES, "bytes", io->jobs->devices->queue_bytes, 0)                                    \
-    X(STAGING, BYTES, "upload_bytes", staged_by(io, SHARE_UPLOAD), 0)                              \
-    X(STAGING, BYTES, "reply_bytes", staged_by(io, SHARE_REPLY), 0)
-#define OF_BOTH(X, unit, name, value) X(TOTALS, unit, name, value, value)
+    X(FIRST, COUNT, "connections", counters->connections)                                          \
+    X(TOTALS, COUNT, "jobs", counters->jobs)                                                       \
+    X(TOTALS, COUNT, "fields", counters->fields)                                                   \
+    X(TOTALS, BYTES, "bytes", counters->bytes)                                                     \
+    X(TOTALS, BYTES, "region_bytes", counters->region_bytes)                                       \
+    X(TOTALS, BYTES, "front_bytes", counters->front_bytes)                                         \
+    X(TOTALS, COUNT, "done", counters->ended[TASK_DONE])                                           \
+    X(TOTALS, COUNT, "failed", counters->ended[TASK_FAILED])                                       \
+    X(TOTALS, COUNT, "cancelled", counters->ended[TASK_CANCELLED])                                 \
+    X(TOTALS, COUNT, "timed_out", counters->ended[TASK_TIMED_OUT])                                 \
+    X(TOTALS, COUNT, "refused", counters->ended[TASK_REFUSED])                                     \
+    X(TOTALS, BYTES, "bytes_in", counters->bytes_in)                                               \
+    X(TOTALS, BYTES, "bytes_out", counters->bytes_out)                                             \
+    X(QUEUE, COUNT, "waiting", io->jobs->tasks[TASK_WAITING])                                      \
+    X(QUEUE, COUNT, "queued", io->jobs->tasks[TASK_QUEUED])                                        \
+    X(QUEUE, COUNT, "running", io->jobs->tasks[TASK_RUNNING] + io->jobs->tasks[TASK_STOPPING])     \
+    X(QUEUE, COUNT, "replying", io->jobs->tasks[TASK_REPLYING])                                    \
+    X(QUEUE, BYTES, "bytes", counters->queue_bytes)                                                \
+    X(STAGING, BYTES, "upload_bytes", staged_by(io, SHARE_UPLOAD))                                 \
+    X(STAGING, BYTES, "reply_bytes", staged_by(io, SHARE_REPLY))
 
 enum map { FIRST, TOTALS, QUEUE, STAGING };
 enum unit { COUNT, BYTES };
@@ -91,24 +73,16 @@ static const struct {
     enum unit unit;
     const char *name;
 } rows[] = {
-#define ROW(map, unit, name, of_all, of_user) {map, unit, name},
+#define ROW(map, unit, name, value) {map, unit, name},
     COUNTED(ROW)
 #undef ROW
 };
 _Static_assert(sizeof rows / sizeof *rows == REPORT_COUNTED, "a row for each value");
 
-static void count_all(const struct io *io, uint64_t values[REPORT_COUNTED])
+static void count(const struct io *io, const struct counters *counters,
+                  uint64_t values[REPORT_COUNTED])
 {
-    const struct counters *counters = &io->jobs->users->totals;
-#define VALUE(map, unit, name, of_all, of_user) *values++ = of_all;
-    COUNTED(VALUE)
-#undef VALUE
-}
-
-static void count_user(const struct user *user, uint64_t values[REPORT_COUNTED])
-{
-    const struct counters *counters = &user->counters;
-#define VALUE(map, unit, name, of_all, of_user) *values++ = of_user;
+#define VALUE(map, unit, name, value) *values++ = value;
     COUNTED(VALUE)
 #undef VALUE
 }
@@ -145,7 +119,7 @@ static void refresh_coarse(struct io *io)
     if (known->at_ns && now_ns - known->at_ns < COARSE_NS)
         return;
     known->at_ns = now_ns;
-    count_all(io, known->values);
+    count(io, &io->jobs->users->counters, known->values);
     for (int i = 0; i < REPORT_COUNTED; i++)
         known->values[i] = coarse(known->values[i],
                                   rows[i].unit == COUNT ? COARSE_LEAST_COUNT : COARSE_LEAST_BYTES);
@@ -227,14 +201,14 @@ static void put_user(msgpack_packer *packer, const struct io *io, const struct u
 {
     enum { OTHERS = 5 };
     uint64_t values[REPORT_COUNTED];
-    count_user(user, values);
+    count(io, &user->counters, values);
     msgpack_pack_map(packer, OTHERS + map_size(FIRST) + map_size(TOTALS));
     put_number(packer, "uid", user->uid);
     put_counted(packer, FIRST, values);
     put_counted(packer, TOTALS, values);
-    put_number(packer, "queue_bytes", user->queue_bytes);
+    put_number(packer, "queue_bytes", user->counters.queue_bytes);
     put_number(packer, "quota_bytes", io->config->user_bytes);
-    put_number(packer, "regions", user->regions);
+    put_number(packer, "regions", user->counters.regions);
     put_latency(packer, &user->counters.latency);
 }
 
@@ -243,7 +217,7 @@ void report_stats(msgpack_packer *packer, struct io *io, const struct user *user
     const bool exact = is_operator(user);
     uint64_t now[REPORT_COUNTED];
     refresh_coarse(io);
-    count_all(io, now);
+    count(io, &io->jobs->users->counters, now);
     const uint64_t *values = exact ? now : io->coarse.values;
     msgpack_pack_map(packer, 5 + map_size(FIRST));
     put_number(packer, "uptime_s", (uv_hrtime() - io->started_ns) / UINT64_C(1000000000));
@@ -254,7 +228,7 @@ void report_stats(msgpack_packer *packer, struct io *io, const struct user *user
     msgpack_pack_map(packer, map_size(TOTALS) + exact);
     put_counted(packer, TOTALS, values);
     if (exact)
-        put_latency(packer, &io->jobs->users->totals.latency);
+        put_latency(packer, &io->jobs->users->counters.latency);
     reply_write_str(packer, "queue");
     msgpack_pack_map(packer, map_size(QUEUE));
     put_counted(packer, QUEUE, values);
@@ -279,12 +253,12 @@ bool report_fields(msgpack_packer *packer, struct user *user, const struct reque
 {
     enum { ENTRY_BYTES = 160 }; /* at most, but for shapes of many axes */
     const uint64_t limit = request->limit;
-    const uint64_t most = user->fields < limit ? user->fields : limit;
-    if (!(request->given & (PARAMETER_BIT(after) | PARAMETER_BIT(limit))) && user->fields > limit)
-        return failure_set_limit(failure, STATUS_TOO_LARGE, NULL, user->fields, limit,
+    const uint64_t own = user->counters.fields, most = own < limit ? own : limit;
+    if (!(request->given & (PARAMETER_BIT(after) | PARAMETER_BIT(limit))) && own > limit)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, NULL, own, limit,
                                  "you have %llu fields, and one answer holds %llu: ask for them "
                                  "with after and limit",
-                                 (unsigned long long)user->fields, (unsigned long long)limit);
+                                 (unsigned long long)own, (unsigned long long)limit);
     /* Is there room for the answer? It is counted itself once it is packed. */
     if (!memory_take(user, most * ENTRY_BYTES, NULL, failure))
         return false;

@@ -195,7 +195,7 @@ static void serve_users(struct io *io)
 void turn_tick(struct io *io)
 {
     LIST_EACH (struct user, user, &io->jobs->users->list, link)
-        if (!user->connections)
+        if (!user->counters.connections)
             close_watch(user);
 }
 
@@ -222,9 +222,10 @@ static void poll_or_sleep(struct io *io)
     struct turn *turn = &io->turn;
     const struct devices *devices = io->jobs->devices;
     const uint64_t came_ns = devices->heard_ns > turn->came_ns ? devices->heard_ns : turn->came_ns;
-    const uint64_t busy_poll_ns = busy_poll_time(io) * (io->jobs->count ? BUSY_POLL_TIMES : 1);
+    const uint64_t jobs = io->jobs->users->counters.jobs;
+    const uint64_t busy_poll_ns = busy_poll_time(io) * (jobs ? BUSY_POLL_TIMES : 1);
     const bool polls =
-        busy_poll_ns && io->jobs->count <= BUSY_POLL_JOBS && uv_hrtime() - came_ns < busy_poll_ns;
+        busy_poll_ns && jobs <= BUSY_POLL_JOBS && uv_hrtime() - came_ns < busy_poll_ns;
     if (polls || !list_empty(&turn->ready))
         uv_idle_start(&turn->busy_poll, on_busy_poll);
     else

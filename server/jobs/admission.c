@@ -13,15 +13,14 @@ bool admission_open(const struct jobs *jobs, const struct user *user, struct fai
     if (jobs->draining)
         return failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
     const struct config *config = jobs->config;
-    if (user->jobs >= config->user_queue_jobs)
-        return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, user->jobs + 1,
-                                 config->user_queue_jobs, "you have %llu jobs unanswered already",
-                                 (unsigned long long)user->jobs);
-    if (jobs->count >= config->max_queue_jobs)
-        return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, jobs->count + 1,
-                                 config->max_queue_jobs,
+    const uint64_t own = user->counters.jobs, all = jobs->users->counters.jobs;
+    if (own >= config->user_queue_jobs)
+        return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, own + 1, config->user_queue_jobs,
+                                 "you have %llu jobs unanswered already", (unsigned long long)own);
+    if (all >= config->max_queue_jobs)
+        return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, all + 1, config->max_queue_jobs,
                                  "all users together have %llu jobs unanswered already",
-                                 (unsigned long long)jobs->count);
+                                 (unsigned long long)all);
     return true;
 }
 
@@ -259,22 +258,20 @@ static bool take_operands(struct op *op, const struct requirements *needs,
 
 bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure)
 {
-    if (!field_queue_has_room(task->jobs->devices, task->user, bytes, failure)) {
+    if (!field_queue_has_room(task->user, bytes, failure)) {
         explain(task, bytes, true, failure);
         return false;
     }
     if (!memory_take(task->user, bytes, NULL, failure))
         return false;
     task->block_bytes += bytes;
-    task->user->queue_bytes += bytes;
-    task->jobs->devices->queue_bytes += bytes;
+    USER_COUNT(task->user, queue_bytes, bytes);
     return true;
 }
 
 void admission_uncharge(struct task *task)
 {
-    task->user->queue_bytes -= task->block_bytes;
-    task->jobs->devices->queue_bytes -= task->block_bytes;
+    USER_COUNT(task->user, queue_bytes, -task->block_bytes);
     memory_release(task->user, task->block_bytes);
     task->block_bytes = 0;
 }

@@ -38,8 +38,7 @@ struct jobs {
     bool granting;       /* they are at it */
     bool draining;
     uint64_t last_task;
-    uint64_t count;                   /* of all users, accepted and not yet answered */
-    uint64_t tasks[TASK_STATE_COUNT]; /* of those */
+    uint64_t tasks[TASK_STATE_COUNT]; /* of all users, not yet answered */
     struct deadlines deadlines;
 };
 

@@ -110,8 +110,7 @@ static void task_end(struct task *task)
     task_trace_end(task);
     task_step(task, TASK_END);
     deadline_forget(&task->deadline);
-    user->counters.jobs[task->outcome]++;
-    user->users->totals.jobs[task->outcome]++;
+    USER_COUNT(user, ended[task->outcome], 1);
     if (task->client)
         note_answered(task->client, task->msgid);
     list_remove(&task->device_link);
@@ -126,8 +125,7 @@ static void task_end(struct task *task)
             region_use_end(&task->op[k].out_place[i]);
     }
     task->jobs->tasks[TASK_ENDED]--;
-    task->jobs->count--;
-    user->jobs--;
+    USER_COUNT(user, jobs, -1);
     script_free(task->script);
     memory_release(user, task->front_bytes);
     free(task);
@@ -208,7 +206,7 @@ static void record_latency(const struct task *task)
 {
     const uint64_t us = (uv_hrtime() - task->received_ns) / 1000;
     latency_record(&task->user->counters.latency, us);
-    latency_record(&task->user->users->totals.latency, us);
+    latency_record(&task->user->users->counters.latency, us);
 }
 
 /* Answer a stopped job that the worker has not let go. From here on the task has no client, as
@@ -304,8 +302,7 @@ void task_succeed(struct task *task)
 
 void task_replied(struct task *task, uint64_t bytes_out)
 {
-    task->user->counters.bytes_out += bytes_out;
-    task->user->users->totals.bytes_out += bytes_out;
+    USER_COUNT(task->user, bytes_out, bytes_out);
     task->reply = NULL;
     if (task->state != TASK_REPLYING) {
         script_snapshot_ended(task);
@@ -420,7 +417,7 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
         sizeof(struct task) + count * sizeof(struct op) + answers * sizeof(struct task_answer);
     struct task *task = memory_new(user, bytes, NULL, failure);
     if (!task) {
-        user_count_refused(user);
+        USER_COUNT(user, ended[TASK_REFUSED], 1);
         return NULL;
     }
     task->jobs = jobs;
@@ -447,7 +444,7 @@ bool task_accept(struct client *client, struct request *request, const struct up
     struct jobs *jobs = client->jobs;
     struct user *user = client->user;
     if (!admission_open(jobs, user, failure) || !requirements_expand(user, request, failure)) {
-        user_count_refused(user);
+        USER_COUNT(user, ended[TASK_REFUSED], 1);
         return false;
     }
     struct task *task = new_task(jobs, user, request, failure);
@@ -464,8 +461,7 @@ bool task_accept(struct client *client, struct request *request, const struct up
     task->entry.priority = request->priority;
     list_push(&client->tasks, &task->client_link);
     list_push(&task->device->tasks, &task->device_link);
-    user->jobs++;
-    jobs->count++;
+    USER_COUNT(user, jobs, 1);
     jobs->tasks[TASK_WAITING]++;
 
     if (!admission_take(task, request, upload, failure)) {

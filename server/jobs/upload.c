@@ -234,8 +234,7 @@ void upload_placed(struct upload *upload, size_t bytes)
     struct arrival *arrival = latest(upload);
     if (arrival)
         arrival->placed += bytes;
-    upload->user->counters.bytes_in += bytes;
-    upload->user->users->totals.bytes_in += bytes;
+    USER_COUNT(upload->user, bytes_in, bytes);
     if (!upload->slab)
         return;
     upload->slab_fill += (uint32_t)bytes;

@@ -78,7 +78,7 @@ static void drain(struct server *server)
 {
     if (server->jobs.draining)
         return;
-    log_info("draining: %llu jobs", (unsigned long long)server->jobs.count);
+    log_info("draining: %llu jobs", (unsigned long long)server->users.counters.jobs);
     notify_send("STOPPING=1");
     server->jobs.draining = true;
     server->drain_until_ns = uv_hrtime() + server->config.drain_timeout_s * UINT64_C(1000000000);
@@ -95,14 +95,15 @@ static void drain_tick(struct server *server, uint64_t now_ns)
     LIST_EACH (const struct connection, connection, &server->io.connections, link) {
         unsent |= !outbox_empty(&connection->outbox) || bounds_hold(connection);
     }
-    if (!server->jobs.count && !unsent) {
+    if (!server->users.counters.jobs && !unsent) {
         server_stop(server, 0);
         return;
     }
     if (now_ns < server->drain_until_ns)
         return;
     if (now_ns > server->drain_until_ns + UINT64_C(2000000000)) {
-        log_warning("%llu jobs were not answered in time", (unsigned long long)server->jobs.count);
+        log_warning("%llu jobs were not answered in time",
+                    (unsigned long long)server->users.counters.jobs);
         server_stop(server, 0);
         return;
     }

@@ -1,4 +1,4 @@
-/* What is counted of a user's jobs and bytes, and of all users'. */
+/* What is counted of a user, and of all users. */
 #pragma once
 
 #include <stdint.h>
@@ -27,9 +27,17 @@ enum task_outcome {
     TASK_OUTCOME_COUNT
 };
 
-/* Counts since a user was first seen, or since the server started. */
 struct counters {
-    uint64_t jobs[TASK_OUTCOME_COUNT]; /* that have ended so */
-    uint64_t bytes_in, bytes_out;      /* payload */
-    struct latency latency;            /* request read to reply handed to the socket, of jobs */
+    /* Held now. */
+    uint64_t connections;
+    uint64_t jobs;                  /* accepted, not yet answered */
+    uint64_t fields;                /* resident, with an id */
+    uint64_t bytes;                 /* of arrays on devices, resident or of a job */
+    uint64_t queue_bytes;           /* of those that are a job's, and of jobs' blocks */
+    uint64_t regions, region_bytes; /* registered or being registered */
+    uint64_t front_bytes;           /* of the front's own memory (memory.h) */
+    /* Since the user was first seen, or the server started. */
+    uint64_t ended[TASK_OUTCOME_COUNT]; /* jobs */
+    uint64_t bytes_in, bytes_out;       /* payload */
+    struct latency latency;             /* request read to reply handed to the socket, of jobs */
 };

@@ -15,14 +15,14 @@
 static inline uint64_t memory_left(const struct users *users)
 {
     const uint64_t all = users->config->front_bytes;
-    return users->front_bytes < all ? all - users->front_bytes : 0;
+    const uint64_t held = users->counters.front_bytes;
+    return held < all ? all - held : 0;
 }
 
 /* Charge memory that must be held, without a check. */
 static inline void memory_hold(struct user *user, uint64_t bytes)
 {
-    user->front_bytes += bytes;
-    user->users->front_bytes += bytes;
+    USER_COUNT(user, front_bytes, bytes);
 }
 
 /* Charge bytes that are about to be allocated for the user. False with OVER_BUDGET, need and limit:
@@ -30,15 +30,14 @@ static inline void memory_hold(struct user *user, uint64_t bytes)
 static inline bool memory_take(struct user *user, uint64_t bytes, const char *parameter,
                                struct failure *failure)
 {
-    const uint64_t free_bytes = memory_left(user->users);
-    if (!reserve_shares(free_bytes, user->front_bytes, bytes)) {
-        const uint64_t most = reserve_shares_most(free_bytes, user->front_bytes);
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, parameter,
-                                 (double)user->front_bytes + (double)bytes, most,
-                                 "%llu bytes more of the server's own memory: it holds %llu for "
-                                 "you, and at most %llu now",
-                                 (unsigned long long)bytes, (unsigned long long)user->front_bytes,
-                                 (unsigned long long)most);
+    const uint64_t free_bytes = memory_left(user->users), own = user->counters.front_bytes;
+    if (!reserve_shares(free_bytes, own, bytes)) {
+        const uint64_t most = reserve_shares_most(free_bytes, own);
+        return failure_set_limit(
+            failure, STATUS_OVER_BUDGET, parameter, (double)own + (double)bytes, most,
+            "%llu bytes more of the server's own memory: it holds %llu for "
+            "you, and at most %llu now",
+            (unsigned long long)bytes, (unsigned long long)own, (unsigned long long)most);
     }
     memory_hold(user, bytes);
     return true;
@@ -46,8 +45,7 @@ static inline bool memory_take(struct user *user, uint64_t bytes, const char *pa
 
 static inline void memory_release(struct user *user, uint64_t bytes)
 {
-    user->front_bytes -= bytes;
-    user->users->front_bytes -= bytes;
+    memory_hold(user, -bytes);
 }
 
 /* The same with the memory, zeroed; NULL with OVER_BUDGET or OUT_OF_MEMORY. */
@@ -67,13 +65,12 @@ static inline void *memory_new(struct user *user, uint64_t bytes, const char *pa
 /* An object that was charged with *counted bytes has `bytes` now. */
 static inline void memory_recount(struct user *user, uint64_t *counted, uint64_t bytes)
 {
-    memory_release(user, *counted);
-    memory_hold(user, bytes);
+    memory_hold(user, bytes - *counted);
     *counted = bytes;
 }
 
 /* Does the user hold more than is left for others? */
 static inline bool memory_is_over(const struct user *user)
 {
-    return !reserve_shares(memory_left(user->users), user->front_bytes, 0);
+    return !reserve_shares(memory_left(user->users), user->counters.front_bytes, 0);
 }

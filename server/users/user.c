@@ -23,9 +23,3 @@ struct user *user_find(struct users *users, uid_t uid)
     list_push(&users->list, &user->link);
     return user;
 }
-
-void user_count_refused(struct user *user)
-{
-    user->counters.jobs[TASK_REFUSED]++;
-    user->users->totals.jobs[TASK_REFUSED]++;
-}

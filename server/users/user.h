@@ -16,9 +16,8 @@ RB_HEAD(field_tree, field);
 struct users {
     const struct config *config;
     struct list list;     /* struct user */
-    uint64_t front_bytes; /* of the front's own memory (memory.h) */
     uint64_t descriptors; /* that the process may have (descriptors.h) */
-    struct counters totals;
+    struct counters counters;
 };
 
 /* Parts of a user that I/O alone keeps: the turns of the user's connections (server/io/turn.h), and
@@ -39,17 +38,10 @@ struct user {
     struct list link;
     struct users *users;
     uid_t uid;
-    uint32_t connections;
-    uint64_t jobs;   /* accepted, not yet answered */
-    uint64_t fields; /* resident, with an id: in … */
+    struct counters counters;
     struct field_tree field_tree;
     uint64_t arrays;         /* on the device, resident or of a job */
-    uint64_t bytes;          /* of those arrays */
-    uint64_t queue_bytes;    /* of those that are a job's */
-    uint64_t region_bytes;   /* charged */
-    uint64_t front_bytes;    /* of the front's own memory (memory.h) */
-    uint32_t regions;        /* registered or being registered, and those of them … */
-    uint32_t mapped_regions; /* … that have a place on the device */
+    uint32_t mapped_regions; /* that have a place on the device */
     struct list region_list; /* struct region */
     uint32_t slabs[SHARE_COUNT];
     struct slab_queue slab_queues[SHARE_COUNT];
@@ -59,12 +51,12 @@ struct user {
     struct send_window window;     /* to its worker */
     struct turn_user turn;         /* of the loop's time */
     struct bounds_user bounds;
-    struct counters counters;
 };
+
+/* Count n more of the user's, and of all users'; a negative n: less. */
+#define USER_COUNT(user, member, n)                                                                \
+    ((user)->counters.member += (uint64_t)(n), (user)->users->counters.member += (uint64_t)(n))
 
 /* The user with that uid, made at first sight. Users are few, and kept as long as the process
  * lives: threads that close what a user passed count it in `passed`. NULL: no memory. */
 struct user *user_find(struct users *users, uid_t uid);
-
-/* A request of the user's was refused before it became a job. */
-void user_count_refused(struct user *user);
