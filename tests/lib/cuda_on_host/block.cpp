@@ -3,6 +3,7 @@
 #include "cuda_runtime_api.h"
 #include "gpu/cuda/bulk.cuh"
 
+#include <algorithm>
 #include <cstdio>
 #include <ucontext.h>
 #include <vector>
@@ -30,12 +31,11 @@ struct box {
     std::vector<unsigned char> bytes;
 };
 
-enum state { RUNNING, AT_BLOCK_BARRIER, AT_WARP_BARRIER, WAITS, ENDED };
+enum state : unsigned char { RUNNING, AT_BLOCK_BARRIER, AT_WARP_BARRIER, WAITS, ENDED };
 
 struct fiber {
     void *here[5]; /* where it goes on; for the builtins, which no sanitizer minds */
     bool started;
-    enum state state;
     dim3 index;
     unsigned char given[16];
     std::vector<copy> copies;
@@ -44,6 +44,7 @@ struct fiber {
 
 static struct {
     fiber fibers[THREADS_MOST];
+    enum state states[THREADS_MOST]; /* apart, for they are looked at often */
     std::vector<box> boxes;
     bool arrived; /* somebody, or something, since WAITS was looked at */
     unsigned char *stacks;
@@ -68,7 +69,7 @@ static __attribute__((noinline)) void jump(void **to)
 
 static __attribute__((noinline)) void leave(enum state state)
 {
-    block.fibers[block.current].state = state;
+    block.states[block.current] = state;
     if (__builtin_setjmp(block.fibers[block.current].here) == 0)
         jump(block.scheduler);
 }
@@ -99,20 +100,22 @@ const void *warp_exchange(const void *own, size_t bytes, int lane)
     memcpy(block.fibers[block.current].given, own, bytes);
     __syncwarp();
     const unsigned from = block.current / WARP * WARP + (unsigned)lane;
-    if (from >= block.count || block.fibers[from].state == ENDED)
+    if (from >= block.count || block.states[from] == ENDED)
         die("shuffle from a lane that is not there");
     return block.fibers[from].given;
 }
 
 void __pipeline_memcpy_async(void *shared, const void *global, size_t bytes, size_t zfill)
 {
-    if ((bytes != 4 && bytes != 8 && bytes != 16) || (uintptr_t)shared % bytes ||
-        (uintptr_t)global % bytes || zfill > bytes)
+    if ((bytes != 4 && bytes != 8 && bytes != 16) ||
+        ((uintptr_t)shared | (uintptr_t)global) & (bytes - 1) || zfill > bytes)
         die("asynchronous copy of a wrong size or alignment");
     fiber *own = &block.fibers[block.current];
-    copy one = {shared, {0}, bytes, own->commits};
+    copy &one = own->copies.emplace_back(); /* its bytes 0 */
+    one.to = shared;
+    one.count = bytes;
+    one.commit = own->commits;
     memcpy(one.bytes, global, bytes - zfill);
-    own->copies.push_back(one);
 }
 
 void __pipeline_commit()
@@ -242,7 +245,7 @@ static __attribute__((noinline)) void run_fiber(unsigned i)
 {
     block.current = i;
     threadIdx = block.fibers[i].index;
-    block.fibers[i].state = RUNNING;
+    block.states[i] = RUNNING;
     if (__builtin_setjmp(block.scheduler) == 0) {
         if (!block.fibers[i].started)
             start(i);
@@ -255,9 +258,9 @@ static bool all_at(unsigned from, unsigned to, enum state state)
 {
     bool any = false;
     for (unsigned i = from; i < to; i++) {
-        if (block.fibers[i].state == state)
+        if (block.states[i] == state)
             any = true;
-        else if (block.fibers[i].state != ENDED)
+        else if (block.states[i] != ENDED)
             return false;
     }
     return any;
@@ -265,7 +268,8 @@ static bool all_at(unsigned from, unsigned to, enum state state)
 
 static void run_block()
 {
-    std::vector<bool> runs(block.count, true);
+    bool runs[THREADS_MOST];
+    std::fill_n(runs, block.count, true);
     for (bool any = true; any;) {
         any = false;
         for (unsigned i = 0; i < block.count; i++) {
@@ -276,20 +280,20 @@ static void run_block()
         }
         if (block.arrived)
             for (unsigned i = 0; i < block.count; i++)
-                any |= runs[i] = block.fibers[i].state == WAITS;
+                any |= runs[i] = block.states[i] == WAITS;
         block.arrived = false;
         for (unsigned warp = 0; warp < block.count; warp += WARP) {
             const unsigned end = min(warp + WARP, block.count);
             if (all_at(warp, end, AT_WARP_BARRIER))
                 for (unsigned i = warp; i < end; i++)
-                    any |= runs[i] = block.fibers[i].state == AT_WARP_BARRIER;
+                    any |= runs[i] = block.states[i] == AT_WARP_BARRIER;
         }
         if (!any && all_at(0, block.count, AT_BLOCK_BARRIER))
             for (unsigned i = 0; i < block.count; i++)
-                any |= runs[i] = block.fibers[i].state == AT_BLOCK_BARRIER;
+                any |= runs[i] = block.states[i] == AT_BLOCK_BARRIER;
     }
     for (unsigned i = 0; i < block.count; i++)
-        if (block.fibers[i].state != ENDED)
+        if (block.states[i] != ENDED)
             die("threads of a block wait at different barriers");
     if (!block.boxes.empty())
         die("a block ended before its copies came");
