@@ -34,7 +34,7 @@ static void put_launch(FILE *file, const struct kernel_key *key, const char *nam
             "static cudaError_t launch_%s(unsigned blocks, void **arguments, cudaStream_t stream)\n"
             "{\n    static const cudaError_t allowed = cudaFuncSetAttribute(\n"
             "        %s, cudaFuncAttributeMaxDynamicSharedMemorySize, %lld);\n"
-            "    return allowed != cudaSuccess ? allowed\n"
+            "    return allowed != cudaSuccess ? cudaErrorInvalidConfiguration\n"
             "        : cudaLaunchKernel(%s, dim3(blocks), dim3(%d), arguments, %lld, stream);\n}\n",
             name, name, (long long)tile.shared_bytes, name, tile.wide * tile.high,
             (long long)tile.shared_bytes);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    SHARED_BYTES = 160 << 10, /* a block's, on any device from sm_80 on */
+    SHARED_BYTES = 160 << 10, /* a block's, on sm_80 and sm_90; other devices may have 99 KiB */
     LINE_BYTES = 128,
     ROWS_MOST = 4,
     MANY_POINTS = 60 /* arithmetic takes longer than memory */

@@ -544,9 +544,11 @@ static cudaError_t put_kernel(const struct stencil_table *table, struct geometry
     } arguments;
     struct kernel_key key;
     if (axes < 2 || !make_key(&key, g->plan, table, axes) ||
-        table->axis[AXIS_X].n * table->axis[AXIS_Y].n > INT32_MAX ||
-        table->axis[AXIS_Z].n > INT32_MAX / 2)
+        table->axis[AXIS_X].n * table->axis[AXIS_Y].n > INT32_MAX)
         return cudaErrorInvalidConfiguration;
+    for (int a = 0; a < AXIS_COUNT; a++) /* an image is looked for from twice as far */
+        if (table->axis[a].n > INT32_MAX / 2)
+            return cudaErrorInvalidConfiguration;
     const struct stencil_kernel *kernel = find_kernel(&key);
     if (!kernel)
         return cudaErrorInvalidConfiguration;

@@ -7,7 +7,8 @@
 
 __BEGIN_DECLS
 
-/* arguments: those of the kernel, as for cudaLaunchKernel(). */
+/* arguments: those of the kernel, as for cudaLaunchKernel(). Invalid configuration: blocks of this
+ * device have too little shared memory. */
 struct stencil_kernel {
     struct kernel_key key;
     cudaError_t (*launch)(unsigned blocks, void **arguments, cudaStream_t stream);
