@@ -24,25 +24,45 @@ static const TABLE_ROW *NAME(row_of)(const struct NAME(work) * work, int a, int6
     return (const TABLE_ROW *)(work->view.bytes + work->view.table->rows[0][a].at) + r;
 }
 
+/* Can row d of that side be a lane beside the others? All read the same points, from the end on,
+ * and have a datum or not. */
+static bool NAME(is_lane)(const struct NAME(work) * work, int side, int d, const TABLE_ROW *row)
+{
+    const struct table_axis *x = &work->view.table->axis_of[AXIS_X];
+    const struct NAME(edge) *edge = &work->edge[side];
+    const bool has_datum = row->data[side] != (REAL)0;
+    return row->step == (side == SIDE_LOW ? 1 : -1) &&
+           row->first == (side == SIDE_LOW ? 0 : x->n - 1) &&
+           (!has_datum || x->side[side].datum == SIDE_DATUM_NUMBER) &&
+           (d == 0 || (row->count == edge->points && has_datum == edge->has_datum));
+}
+
 static void NAME(edge_init)(struct NAME(work) * work, int side)
 {
     const struct table_header *table = work->view.table;
     const struct table_axis *x = &table->axis_of[AXIS_X];
     const struct table_rows *rows = &table->rows[0][AXIS_X];
-    const int64_t apart = side == SIDE_LOW ? x->low : x->n - x->high;
+    const int apart = (int)(side == SIDE_LOW ? x->low : x->n - x->high);
     struct NAME(edge) *edge = &work->edge[side];
+    memset(edge, 0, sizeof *edge);
     edge->rows = !(table->active & 1) ? 0 : side == SIDE_LOW ? rows->low : rows->high;
-    edge->points = 0;
-    edge->by_table = apart > edge->rows && apart > x->side[side].held;
-    edge->by_table |= x->side[side].held && table->operator_id != OPERATOR_DIFFUSION;
+    edge->imposed = (int)(side == SIDE_LOW ? x->first : x->n - 1 - x->last);
+    for (int i = 0; i < 2 * NAME(LANES); i++)
+        edge->value[i] = (REAL)x->side[side].value.number;
+    edge->by_table = (apart > edge->rows && apart > x->side[side].held) ||
+                     edge->imposed > edge->rows ||
+                     (x->side[side].halo && table->operator_id != OPERATOR_DIFFUSION);
     for (int d = 0; d < edge->rows; d++) {
         const TABLE_ROW *row = NAME(row_of)(work, AXIS_X, side == SIDE_LOW ? d : rows->low + d);
-        edge->by_table |= row->step == 0 || row->data[side] != (REAL)0;
+        const int lane = side == SIDE_LOW ? d : edge->rows - 1 - d;
+        edge->by_table |= !NAME(is_lane)(work, side, d, row);
         if (edge->by_table)
             return;
         edge->points = row->count;
+        edge->has_datum = row->data[side] != (REAL)0;
+        edge->datum[lane] = row->data[side];
         for (int k = 0; k < row->count; k++)
-            edge->weight[k][side == SIDE_LOW ? d : edge->rows - 1 - d] = row->w[k];
+            edge->weight[k][lane] = row->w[k];
     }
 }
 
@@ -54,10 +74,13 @@ static NAME(vector) NAME(edge_add)(const struct NAME(work) * work, int side, int
     const int64_t last = work->view.table->axis_of[AXIS_X].n - 1;
     const struct NAME(edge) *edge = &work->edge[side];
     for (int k = 0; k < edge->points; k++) {
-        const NAME(vector) value = NAME(fill)(f[side == SIDE_LOW ? k : last - k]);
+        const REAL point = k < edge->imposed ? edge->value[0] : f[side == SIDE_LOW ? k : last - k];
+        const NAME(vector) value = NAME(fill)(point);
         const NAME(vector) weight = NAME(load_some)(&edge->weight[k][row], lanes);
         acc = begun || k > 0 ? NAME(fma)(weight, value, acc) : weight * value;
     }
+    if (edge->has_datum)
+        acc = NAME(fma)(NAME(load_some)(&edge->datum[row], lanes), NAME(fill)(edge->value[0]), acc);
     return acc;
 }
 
@@ -85,7 +108,7 @@ static bool NAME(put_across)(struct NAME(work) * work, struct NAME(terms) * term
     const struct table_axis *axis = &table->axis_of[a];
     const TABLE_ROW *row = TABLE_NAME(row)(&work->view, 0, a);
     const int64_t i = a == AXIS_Y ? at.y : at.z, stride = source->stride[a], reach = work->radius;
-    const bool lies = (a == AXIS_Y || !source->planes) && !table->imposes;
+    const bool lies = a == AXIS_Y || !source->planes;
     if (lies && row->step == 0 && i >= axis->low && i < axis->high && i >= reach &&
         i + reach < axis->n) {
         for (int m = 1; m <= reach; m++)
@@ -107,6 +130,7 @@ struct NAME(sums) {
     int count;
     struct NAME(terms) across[AXIS_COUNT];
     const REAL *line[AXIS_COUNT]; /* the line itself, of the component that is read */
+    const REAL *centre;           /* what has the centre's weight */
     int of[AXIS_COUNT];           /* … which that is */
     bool along_x[AXIS_COUNT];     /* is there a derivative along x in it? */
     int centred;                  /* bits of y and z: even, and by the centred row */
@@ -137,6 +161,7 @@ static void NAME(sums_init)(struct NAME(sums) * sums, struct NAME(work) * work,
                     NAME(put_across)(work, &sums->across[k], source, of, a, at, sums->line[k]) << a;
     }
     sums->count = k;
+    sums->centre = sums->line[0];
 }
 
 /* Points [begin, end) of line b in all rows, next to an end of x. even: of an even operator;
@@ -160,7 +185,7 @@ ALWAYS_INLINE void NAME(run_edge_of)(const struct NAME(work) * work, const struc
                 const REAL *f = sums->line[k] + row * in_row - run->begin;
                 NAME(vector) part = NAME(fill)(0);
                 if (begun)
-                    part = NAME(fill)(centre) * NAME(load_some)(f + i, lanes);
+                    part = NAME(fill)(centre) * NAME(load_some)(sums->centre + at, lanes);
                 if (even || sums->along_x[k])
                     part = NAME(edge_add)(work, side, (int)(i - first), f, lanes, even, part);
                 if (sums->across[k].count > 0)
@@ -181,6 +206,24 @@ static void NAME(run_edge)(const struct NAME(work) * work, const struct NAME(run
         NAME(run_edge_of)(work, run, sums, side, b, begin, end, false, false);
     else
         NAME(run_edge_of)(work, run, sums, side, b, begin, end, false, true);
+}
+
+/* Imposed points [begin, end) of line b, next to an end of x: all that lies beside them along y and
+ * z is imposed, too, as the sums have it afterwards. */
+static void NAME(run_imposed)(const struct NAME(work) * work, const struct NAME(run) * run,
+                              struct NAME(sums) * sums, int side, int b, int64_t begin, int64_t end)
+{
+    const REAL *const value = work->edge[side].value - (begin - run->begin);
+    if (begin == end)
+        return;
+    sums->centre = value;
+    for (int k = 0; k < sums->count; k++)
+        for (int t = 0; t < sums->across[k].count; t++) {
+            struct NAME(term) *term = &sums->across[k].term[t];
+            for (int p = 0; p < term->pairs; p++)
+                term->a[p] = term->b[p] = value;
+        }
+    NAME(run_edge)(work, run, sums, side, b, begin, end);
 }
 
 /* Sum k of points [begin, end) of a line, which are centred along x. out: from point run->begin on.
@@ -252,13 +295,15 @@ static void NAME(run_ends)(struct NAME(work) * work, const struct NAME(run) * ru
     const int64_t high = last > end ? end : last > to ? last : to;
     struct NAME(run) part = *run;
     struct NAME(sums) sums;
-    if (!centred) /* what it reads of scratch lines is of one row */
+    if (!centred || table->imposes) /* what it reads of scratch lines is of one row */
         part.rows = 1;
     for (; part.y < run->y + run->rows; part.y += part.rows)
         for (int b = 0; b < run->count; b++) {
-            NAME(run_held)(work, &part, &sides[SIDE_LOW], b, begin, low);
-            NAME(run_held)(work, &part, &sides[SIDE_HIGH], b, high, end);
-            if (low < from || to < high || !centred)
+            if (!table->imposes) {
+                NAME(run_held)(work, &part, &sides[SIDE_LOW], b, begin, low);
+                NAME(run_held)(work, &part, &sides[SIDE_HIGH], b, high, end);
+            }
+            if (begin < from || to < end || !centred)
                 NAME(sums_init)(&sums, work, &part, component, b);
             if (low < from)
                 NAME(run_edge)(work, &part, &sums, SIDE_LOW, b, low, from);
@@ -266,6 +311,10 @@ static void NAME(run_ends)(struct NAME(work) * work, const struct NAME(run) * ru
                 NAME(run_edge)(work, &part, &sums, SIDE_HIGH, b, to, high);
             if (!centred)
                 NAME(run_sums)(work, &sums, from, to, part.out[b]);
+            if (table->imposes) {
+                NAME(run_imposed)(work, &part, &sums, SIDE_LOW, b, begin, low);
+                NAME(run_imposed)(work, &part, &sums, SIDE_HIGH, b, high, end);
+            }
             part.out[b] += part.rows * part.out_row;
         }
 }

@@ -42,6 +42,7 @@
 #define AHEAD 4
 /* Vectors in a row that is sooner brought beside its neighbours as a whole than in parts. */
 #define SHORT 8
+#define FEW 8 /* points that are sooner done one by one than as a block by their table */
 /* Room for a block, wherever in a page; beside a row for neighbours; for rows that hold a block. */
 #define WAITING (BLOCK + (int)(PAGE / sizeof(REAL)))
 #define MARGIN 16

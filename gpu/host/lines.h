@@ -56,25 +56,48 @@ static void NAME(work_init)(struct NAME(work) * work, const struct tile *tile)
         NAME(edge_init)(work, side);
     for (int c = 0; c < table->outputs; c++)
         NAME(loop_init)(work, c);
-    for (int k = 0; k < work->radius; k++) {
-        work->below[k] = table->active & 1 ? NAME(index)(x, -1 - k) : 0;
-        work->above[k] = table->active & 1 ? NAME(index)(x, x->n + k) : 0;
-    }
+    for (int side = 0; side < SIDE_COUNT && table->active & 1; side++)
+        for (int k = 0; k < work->radius; k++) {
+            struct NAME(image) *image = &work->outside[side][k];
+            const int64_t i = side == SIDE_LOW ? -1 - k : x->n + k;
+            int negative = 0;
+            image->at = TABLE_NAME(image)(x, i, &negative);
+            image->lifts = TABLE_NAME(lifts)(x, i);
+            image->negative = negative;
+        }
 }
 
-/* Points [begin, end) of the line f, at `row`, with their neighbours along x beside them: those
- * outside are brought back. */
+/* A point of the line f that lies beyond a side. */
+static REAL NAME(outside)(const struct NAME(work) * work, const REAL *f,
+                          const struct NAME(image) * image)
+{
+    const struct table_axis *x = &work->view.table->axis_of[AXIS_X];
+    const REAL value = image->at < x->first  ? (REAL)x->side[SIDE_LOW].value.number
+                       : image->at > x->last ? (REAL)x->side[SIDE_HIGH].value.number
+                                             : f[image->at];
+    if (image->lifts >= 0)
+        return REAL_FMA((REAL)2, (REAL)x->side[image->lifts].value.number, -value);
+    return image->negative ? -value : value;
+}
+
+/* Points [begin, end) of the line f, at `row`, with their neighbours along x beside them, as sides
+ * of x have them. */
 static void NAME(row_fill)(const struct NAME(work) * work, REAL *row, const REAL *f, int64_t begin,
                            int64_t end)
 {
-    const int64_t n = work->view.table->axis_of[AXIS_X].n, radius = work->radius;
+    const struct table_axis *x = &work->view.table->axis_of[AXIS_X];
+    const int64_t n = x->n, radius = work->radius;
     const int64_t low = begin < radius ? 0 : begin - radius;
     const int64_t high = end > n - radius ? n : end + radius;
     for (int64_t i = begin - radius; i < 0; i++)
-        row[i - begin] = f[work->below[-1 - i]];
+        row[i - begin] = NAME(outside)(work, f, &work->outside[SIDE_LOW][-1 - i]);
     for (int64_t i = n; i < end + radius; i++)
-        row[i - begin] = f[work->above[i - n]];
+        row[i - begin] = NAME(outside)(work, f, &work->outside[SIDE_HIGH][i - n]);
     memcpy(row + (low - begin), f + low, (size_t)(high - low) * sizeof *f);
+    for (int64_t i = low; i < x->first; i++)
+        row[i - begin] = (REAL)x->side[SIDE_LOW].value.number;
+    for (int64_t i = high - 1; i > x->last; i--)
+        row[i - begin] = (REAL)x->side[SIDE_HIGH].value.number;
 }
 
 /* Where the first row is put. Its address differs by half a page from that of `out`, which is
@@ -126,13 +149,14 @@ static void NAME(stretch_part)(struct NAME(work) * work, const struct NAME(stret
 static void NAME(stretch_parts)(struct NAME(work) * work, const struct NAME(stretch) * lines,
                                 int count, int64_t begin, int64_t end, bool stream)
 {
-    const int64_t n = work->view.table->axis_of[AXIS_X].n;
-    const int64_t radius = work->radius, lanes = NAME(LANES);
-    const bool low = lines->along_x && begin < radius;
-    const bool high = lines->along_x && end > n - radius;
+    const struct table_axis *x = &work->view.table->axis_of[AXIS_X];
+    const int64_t first = x->first + work->radius, last = x->last - work->radius;
+    const int64_t lanes = NAME(LANES);
+    const bool low = lines->along_x && begin < first;
+    const bool high = lines->along_x && end - 1 > last;
     const int64_t shift =
         stream ? (int64_t)((uintptr_t)lines->out[0] / sizeof(REAL)) : -begin; /* to alignment */
-    int64_t from = low ? begin + radius : begin, to = high ? end - radius : end;
+    int64_t from = low ? first : begin, to = high ? last + 1 : end;
     from += (lanes - (from + shift) % lanes) % lanes;
     to -= (to + shift) % lanes;
     if (end - begin < SHORT * lanes && (low || high || from > begin || to < end)) {
@@ -224,11 +248,14 @@ static bool NAME(alike)(const struct NAME(run) * run)
 static void NAME(run_table)(struct NAME(work) * work, const struct NAME(run) * run, int component,
                             int64_t begin, int64_t end)
 {
+    const struct NAME(source) *field = run->sources;
+    const bool few =
+        end - begin < FEW && !field->planes && field->wraps[AXIS_Y] && field->wraps[AXIS_Z];
     for (int b = 0; begin < end && b < run->count; b++)
         for (int row = 0; row < run->rows; row++)
-            NAME(table_points)
-    (work, run->sources, component, run->y + row, run->z + b, begin, end,
-     run->out[b] + row * run->out_row + (begin - run->begin));
+            (few ? NAME(table_each) : NAME(table_points))(
+                work, run->sources, component, run->y + row, run->z + b, begin, end,
+                run->out[b] + row * run->out_row + (begin - run->begin));
 }
 
 /* A component of the lines; even: those that they read along y lie evenly. */
@@ -237,6 +264,7 @@ static void NAME(run_lines)(struct NAME(work) * work, const struct NAME(run) * r
 {
     const struct table_header *table = work->view.table;
     const struct NAME(box) *box = &work->box[component];
+    const struct table_axis *x = &table->axis_of[AXIS_X];
     const int64_t begin = run->begin, end = run->end;
     const int64_t y = NAME(index)(&table->axis_of[AXIS_Y], run->y);
     const int64_t z = NAME(index)(&table->axis_of[AXIS_Z], run->z);
@@ -249,7 +277,7 @@ static void NAME(run_lines)(struct NAME(work) * work, const struct NAME(run) * r
     const bool boxed = NAME(is_boxed)(box, AXIS_Y, y) && NAME(is_boxed)(box, AXIS_Z, z);
     const bool centred = boxed && to - from >= NAME(LANES);
     const int holder = work->holds ? TABLE_NAME(holder)(table, 0, at) : -1;
-    if ((by_table && (!boxed || to - from < SHORT * NAME(LANES))) ||
+    if ((table->imposes && !boxed) || (by_table && (!boxed || to - from < SHORT * NAME(LANES))) ||
         (holder >= 0 && table->operator_id != OPERATOR_DIFFUSION)) {
         NAME(run_table)(work, run, component, begin, end);
         return;
@@ -257,12 +285,12 @@ static void NAME(run_lines)(struct NAME(work) * work, const struct NAME(run) * r
     if (holder >= 0 || work->tile->pass->impose) {
         const struct side *side =
             holder < 0 ? NULL : &table->axis_of[holder / SIDE_COUNT].side[holder % SIDE_COUNT];
-        const int64_t first = work->low < begin ? begin : work->low < end ? work->low : end;
-        const int64_t last = work->high > end ? end : work->high > first ? work->high : first;
+        const int64_t free = work->low < begin ? begin : work->low < end ? work->low : end;
+        const int64_t stop = work->high > end ? end : work->high > free ? work->high : free;
         for (int b = 0; b < run->count; b++) {
-            NAME(run_held)(work, run, &table->axis_of[AXIS_X].side[SIDE_LOW], b, begin, first);
-            NAME(run_held)(work, run, side, b, first, last);
-            NAME(run_held)(work, run, &table->axis_of[AXIS_X].side[SIDE_HIGH], b, last, end);
+            NAME(run_held)(work, run, &x->side[SIDE_LOW], b, begin, free);
+            NAME(run_held)(work, run, side, b, free, stop);
+            NAME(run_held)(work, run, &x->side[SIDE_HIGH], b, stop, end);
         }
         return;
     }

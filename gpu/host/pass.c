@@ -105,8 +105,9 @@ static void fold_axes(struct fold *fold)
     table->points = (uint64_t)(x->n * y->n * z->n);
 }
 
-/* Points next to a side that the fast loops leave to others: none where images of its map are all
- * that a centred stencil needs. */
+/* Points next to a side that the fast loops leave to others. Along x they have all that a centred
+ * stencil reads beside each other; along y and z it has to lie in memory: none where images of the
+ * side's map do. */
 static int64_t side_apart(const struct table_header *table, int a, int s, int radius)
 {
     const struct table_axis *axis = &table->axis_of[a];
@@ -114,11 +115,11 @@ static int64_t side_apart(const struct table_header *table, int a, int s, int ra
     const int64_t closed = s == SIDE_LOW ? rows->low : rows->high;
     const int64_t imposed = s == SIDE_LOW ? axis->first : axis->n - 1 - axis->last;
     const int map = axis->side[s].map;
-    if (closed == 0 && imposed == 0 &&
-        (map == SIDE_MAP_PERIODIC || map == SIDE_MAP_ENDPOINT || map == SIDE_MAP_FACE ||
-         map == SIDE_MAP_NODE))
-        return axis->side[s].held;
-    return larger(larger(closed, axis->side[s].held), radius + imposed);
+    const bool lies = map == SIDE_MAP_PERIODIC || map == SIDE_MAP_ENDPOINT ||
+                      map == SIDE_MAP_FACE || map == SIDE_MAP_NODE;
+    const int64_t own = larger(larger(closed, imposed), axis->side[s].held);
+    return a == AXIS_X || (lies && closed == 0 && imposed == 0) ? own
+                                                                : larger(own, radius + imposed);
 }
 
 static void fold_init(struct fold *fold, const struct plan *plan)
@@ -140,7 +141,7 @@ static void fold_init(struct fold *fold, const struct plan *plan)
  */
 static bool is_fast(const struct plan *plan)
 {
-    bool fast = plan->simple && !table_of(plan)->imposes;
+    bool fast = plan->simple;
     for (int a = 0; a < table_of(plan)->axes; a++)
         for (int s = 0; s < SIDE_COUNT; s++) {
             const struct side *side = &table_of(plan)->axis_of[a].side[s];

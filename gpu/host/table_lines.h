@@ -264,6 +264,19 @@ static void NAME(table_points)(struct NAME(work) * work, const struct NAME(sourc
     }
 }
 
+/* The same one by one, which is sooner done where they are few. The sources are fields. */
+static void NAME(table_each)(struct NAME(work) * work, const struct NAME(source) * sources,
+                             int component, int64_t y, int64_t z, int64_t begin, int64_t end,
+                             REAL *out)
+{
+    const struct NAME(place) at = NAME(table_begin)(work, sources, y, z);
+    for (int64_t x = begin; x < end; x++) {
+        TABLE_NAME(move)(&work->view, x, at.y, at.z);
+        out[x - begin] = work->view.pass->impose ? TABLE_NAME(impose)(&work->view)
+                                                 : TABLE_NAME(evaluate)(&work->view, component);
+    }
+}
+
 static void NAME(table_lines)(const struct table_lines *lines)
 {
     const struct table_header *table = lines->table;

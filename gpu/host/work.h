@@ -6,6 +6,9 @@
 struct NAME(edge) {
     int rows, points; /* lanes; weights of each */
     bool by_table;    /* its points, or some of them, are left to the table's lines */
+    int imposed;      /* points that are read as the side's value */
+    bool has_datum;   /* do rows have the side's datum? */
+    REAL value[2 * NAME(LANES)], datum[PLAN_ROWS];
     REAL weight[PLAN_ROW_POINTS][PLAN_ROWS];
 };
 
@@ -50,7 +53,12 @@ struct NAME(work) {
     bool holds; /* are there lines that a side of y or z holds? */
     REAL c[AXIS_COUNT][PLAN_RADIUS + 1];
     struct NAME(edge) edge[SIDE_COUNT];
-    int64_t below[PLAN_RADIUS], above[PLAN_RADIUS]; /* points −1 − k and n + k of a line, mapped */
+    /* Points −1 − k and n + k of a line. */
+    struct NAME(image) {
+        int64_t at;    /* what they are images of */
+        bool negative; /* of −f … */
+        int lifts;     /* … or of twice the value of this side of x − f; −1: of none */
+    } outside[SIDE_COUNT][PLAN_RADIUS];
     REAL row[LINES * ROW];       /* points with their neighbours along x beside them */
     REAL block[LINES * WAITING]; /* lines that wait to be streamed */
     /* A block of any line, by its table. */
