@@ -297,6 +297,12 @@ static void NAME(run_ends)(struct NAME(work) * work, const struct NAME(run) * ru
     struct NAME(sums) sums;
     if (!centred || table->imposes) /* what it reads of scratch lines is of one row */
         part.rows = 1;
+    if (table->imposes) { /* else lines beside it would be read as at its first point: imposed */
+        part.begin = low;
+        part.end = high;
+        for (int b = 0; b < run->count; b++)
+            part.out[b] += low - begin;
+    }
     for (; part.y < run->y + run->rows; part.y += part.rows)
         for (int b = 0; b < run->count; b++) {
             if (!table->imposes) {
