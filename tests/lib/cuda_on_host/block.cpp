@@ -313,13 +313,21 @@ static uint64_t in_order(uint64_t i, uint64_t blocks)
     }
 }
 
+int cuda_on_host_shared_bytes(void)
+{
+    static const char *const text = getenv("CUDA_ON_HOST_SHARED");
+    static const int bytes = text ? atoi(text) : SHARED_BYTES;
+    return bytes < SHARED_BYTES ? bytes : SHARED_BYTES;
+}
+
 cudaError_t run_blocks(dim3 grid, dim3 size, size_t shared_bytes, void (*thread)(void *),
                        void *argument)
 {
     const uint64_t threads = (uint64_t)size.x * size.y * size.z;
-    if (threads == 0 || threads > THREADS_MOST || size.z > 64 || shared_bytes > SHARED_BYTES ||
-        grid.x == 0 || grid.x > INT32_MAX || grid.y == 0 || grid.y > 65535 || grid.z == 0 ||
-        grid.z > 65535)
+    if (shared_bytes > (size_t)cuda_on_host_shared_bytes())
+        return cudaErrorInvalidValue;
+    if (threads == 0 || threads > THREADS_MOST || size.z > 64 || grid.x == 0 ||
+        grid.x > INT32_MAX || grid.y == 0 || grid.y > 65535 || grid.z == 0 || grid.z > 65535)
         return cudaErrorInvalidConfiguration;
     if (!block.stacks)
         block.stacks = (unsigned char *)malloc((size_t)THREADS_MOST * STACK_BYTES);

@@ -170,6 +170,8 @@ template <typename T> static inline T __shfl_xor_sync(unsigned, T value, int mas
 /* Run kernel(argument) once for each thread of each block. */
 cudaError_t run_blocks(dim3 grid, dim3 block, size_t shared_bytes, void (*thread)(void *),
                        void *argument);
+/* What a block may have: an H200's, or CUDA_ON_HOST_SHARED in the environment. */
+int cuda_on_host_shared_bytes(void);
 
 template <typename... A> struct call {
     void (*kernel)(A...);
@@ -197,16 +199,16 @@ static inline cudaError_t cudaGetDevice(int *device)
     *device = 0;
     return cudaSuccess;
 }
-/* Of an H200. */
+/* Of an H200, but for the shared memory. */
 static inline cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int)
 {
-    *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 227 << 10;
+    *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : cuda_on_host_shared_bytes();
     return cudaSuccess;
 }
 
-template <typename K> static inline cudaError_t cudaFuncSetAttribute(K *, int, int)
+template <typename K> static inline cudaError_t cudaFuncSetAttribute(K *, int, int shared_bytes)
 {
-    return cudaSuccess;
+    return shared_bytes > cuda_on_host_shared_bytes() ? cudaErrorInvalidValue : cudaSuccess;
 }
 
 struct cudaFuncAttributes {
