@@ -1,7 +1,6 @@
 /* A unit test is a function that begins with TEST(name) or TEST(name, setup, teardown), which also
- * registers it. Tests run in the order of their file. A file whose tests need more than the main()
- * of unit_main.c defines its own, which ends with unit_run(). With FDSERVER_TEST=PATTERN only tests
- * of matching names run. */
+ * registers it. They run in the order of their file; with FDSERVER_TEST=PATTERN those alone whose
+ * names match. Files that need more than the main() of unit_main.c end theirs with unit_run(). */
 #pragma once
 
 #include <setjmp.h>

@@ -87,8 +87,7 @@ static _Noreturn void broken(const char *rule)
 static void launch(const struct launch *launch, int slot)
 {
     const struct kernels *kernels[PASS_KERNELS];
-    struct plan plan;
-    memcpy(&plan, launch->plan, sizeof plan);
+    struct plan plan = *launch->plan;
     plan.table = table[slot].plan.table; /* a graph has a copy, whose rows are compared below */
     if (memcmp(&table[slot].plan, &plan, sizeof plan) != 0)
         broken("a kernel with another plan's weights");
