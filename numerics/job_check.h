@@ -8,6 +8,11 @@
  * boundaries need. max_work bounds job_work() (TOO_LARGE). Any bytes may be passed in. */
 bool job_check(const struct job *job, double max_work, struct failure *failure);
 
+/* Can the job, which passed job_check(), be run with the block, of job_block_part(job, BLOCK_END)
+ * bytes? Coordinates are finite and increase, offsets are within the stencil's radius, probes are
+ * points of the field. Any bytes may be passed in. */
+bool job_check_block(const struct job *job, const void *block, struct failure *failure);
+
 /* Is it an order of a derivative, or an order of accuracy, that is offered? As asked for on the
  * wire, before it is narrowed to the job's type. */
 bool job_check_order(int64_t order, struct failure *failure);

@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "numerics/measure.h"
 #include "gpu/range.h"
-#include "numerics/job_block.h"
 #include "numerics/job_check.h"
 #include "base/limits.h"
 

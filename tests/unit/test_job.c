@@ -1,5 +1,4 @@
 #include "numerics/job.h"
-#include "numerics/job_block.h"
 #include "numerics/job_check.h"
 #include "tests/unit/unit.h"
 #include "numerics/stability.h"
