@@ -91,11 +91,6 @@ uint64_t job_bytes(const struct job *job)
     return job_points(job) * job_element_bytes(job);
 }
 
-int job_radius(const struct job *job)
-{
-    return job->accuracy / 2;
-}
-
 /* Along an axis of one point that is periodic nothing flows. */
 bool job_is_symmetric_split(const struct job *job)
 {

@@ -150,9 +150,6 @@ int job_outputs(const struct job *job);
 uint64_t job_points(const struct job *job);
 uint64_t job_bytes(const struct job *job);
 
-/* Radius of the centred stencil: accuracy / 2 for orders 1 and 2. */
-int job_radius(const struct job *job);
-
 /* Passes over the field: those of all steps, and one more where values must be imposed before the
  * first. */
 uint64_t job_passes(const struct job *job);
