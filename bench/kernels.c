@@ -220,7 +220,7 @@ static void bed_free(struct bed *bed)
  * more than 0. */
 static double difference(const struct job *job, const void *device, const uint8_t *expected)
 {
-    const uint64_t bytes = job_bytes(job), element_bytes = job_element_bytes(job);
+    const uint64_t bytes = job_bytes(job), element_bytes = dtype_element_bytes(job->dtype);
     uint8_t *piece = malloc(CHECK_PIECE);
     double most = 0;
     if (!piece)

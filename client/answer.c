@@ -116,7 +116,7 @@ bool answer_field_type(const msgpack_object *out, struct array_type *type)
         return false;
     *type = (struct array_type){.dtype = object_is(dtype, "<f8") ? DTYPE_F64 : DTYPE_F32,
                                 .dimensions = shape->via.array.size};
-    type->bytes = type->dtype == DTYPE_F64 ? 8 : 4;
+    type->bytes = dtype_element_bytes(type->dtype);
     for (uint32_t i = 0; i < type->dimensions; i++)
         if (!object_unsigned(&shape->via.array.ptr[i], &type->shape[i]) ||
             __builtin_mul_overflow(type->bytes, type->shape[i], &type->bytes))

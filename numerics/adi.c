@@ -88,7 +88,7 @@ struct plan_table *adi_make(const struct job *job)
         stride *= axis->n;
         axis->lines.at = bytes;
         if (axis->active && !adi.coefficient)
-            bytes += 4 * job_element_bytes(job) *
+            bytes += 4 * dtype_element_bytes(job->dtype) *
                      tridiagonal_count((uint64_t)axis->lines.n, (double)line[a].weight);
         bytes = (bytes + 7) / 8 * 8;
     }

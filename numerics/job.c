@@ -76,11 +76,6 @@ int job_outputs(const struct job *job)
     return job_gives_vector(job) ? job->axes : 1;
 }
 
-uint64_t job_element_bytes(const struct job *job)
-{
-    return job->dtype == DTYPE_F64 ? 8 : 4;
-}
-
 uint64_t job_points(const struct job *job)
 {
     return job->batch * job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];
@@ -88,7 +83,7 @@ uint64_t job_points(const struct job *job)
 
 uint64_t job_bytes(const struct job *job)
 {
-    return job_points(job) * job_element_bytes(job);
+    return job_points(job) * dtype_element_bytes(job->dtype);
 }
 
 /* Along an axis of one point that is periodic nothing flows. */

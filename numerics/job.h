@@ -13,6 +13,11 @@ __BEGIN_DECLS
 
 enum dtype { DTYPE_F32, DTYPE_F64 }; /* little-endian IEEE 754, "<f4" and "<f8" on the wire */
 
+static inline uint64_t dtype_element_bytes(int dtype)
+{
+    return dtype == DTYPE_F64 ? 8 : 4;
+}
+
 /* x is the fastest axis in memory. Arrays indexed by axis use these numbers. */
 enum axis { AXIS_X, AXIS_Y, AXIS_Z, AXIS_COUNT };
 
@@ -132,9 +137,6 @@ uint64_t job_operand_points(const struct job *job, int operand);
 /* A derivative (order 1 along x, accuracy 8) of one point, spacing 1, periodic, with every byte
  * set. */
 void job_init(struct job *job);
-
-/* Bytes of one element: 4 or 8. */
-uint64_t job_element_bytes(const struct job *job);
 
 /* Order of the highest derivative that it takes: 0 to 4. */
 int job_order(const struct job *job);

@@ -159,7 +159,7 @@ void plan_release(struct plan *plan)
 
 uint64_t plan_element_bytes(const struct plan *plan)
 {
-    return plan->dtype == DTYPE_F32 ? 4 : 8;
+    return dtype_element_bytes(plan->dtype);
 }
 
 uint64_t plan_array_bytes(const struct plan *plan)

@@ -49,7 +49,7 @@ bool tridiagonal_make(struct tridiagonal *lines, const struct tridiagonal_line *
                       void *table)
 {
     const int64_t count = (int64_t)tridiagonal_count((uint64_t)lines->n, (double)line->weight);
-    const uint64_t size = (uint64_t)count * (dtype == DTYPE_F32 ? 4 : 8);
+    const uint64_t size = (uint64_t)count * dtype_element_bytes(dtype);
     weights_real *z = malloc((size_t)count * 2 * sizeof *z), *p = z + count;
     if (!z)
         return false;

@@ -231,7 +231,7 @@ static void find_operands(const struct worker *worker, struct execution *run,
             worker_broken("RUN with other operands than its job has", run->id);
         run->operand[i] = id ? store_find(worker, id) : NULL;
         if (id && store_has_memory(run->operand[i]) &&
-            run->operand[i]->block.bytes != points * job_element_bytes(&given->job))
+            run->operand[i]->block.bytes != points * dtype_element_bytes(given->job.dtype))
             worker_broken("RUN with an operand of another size than its job's", run->id);
     }
 }
@@ -378,13 +378,12 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
 void jobs_measure(struct worker *worker, const struct channel_message *message)
 {
     const uint64_t id = message->u.measure.id, points = message->u.measure.points;
-    const uint64_t element = message->u.measure.dtype == DTYPE_F64 ? 8 : 4;
     if (id == 0 || ids_find(&worker->runs.by_id, id))
         worker_broken("MEASURE of a job that is there already", id);
     if (message->u.measure.dtype > DTYPE_F64 || points == 0 || points > LIMIT_POINTS)
         worker_broken("MEASURE of what is no array", id);
-    const struct plan *plan =
-        plans_measure((enum dtype)message->u.measure.dtype, points, message->u.measure.other != 0);
+    const enum dtype dtype = (enum dtype)message->u.measure.dtype;
+    const struct plan *plan = plans_measure(dtype, points, message->u.measure.other != 0);
     struct execution *run = plan ? calloc(1, sizeof *run) : NULL;
     if (!run) {
         if (plan)
@@ -404,8 +403,8 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
         return;
     }
     for (int i = 0; i < 2; i++)
-        if (run->in[i] &&
-            (run->in[i]->block.bytes != points * element || run->in[i] == run->out[0]))
+        if (run->in[i] && (run->in[i]->block.bytes != points * dtype_element_bytes(dtype) ||
+                           run->in[i] == run->out[0]))
             worker_broken("MEASURE of an array of another size, or of its result", id);
     if (run->out[0]->block.bytes != measure_bytes(points))
         worker_broken("MEASURE with a result of another size", id);

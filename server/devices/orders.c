@@ -178,14 +178,14 @@ static void send_run(struct device *device, const struct order *order)
 static void measure(struct device *device, const struct order *order)
 {
     const struct array_type *type = &order->in[0]->type;
-    const uint64_t element_bytes = type->dtype == DTYPE_F64 ? 8 : 4;
-    tell(device, (struct channel_message){.type = CHANNEL_MEASURE,
-                                          .u.measure = {.id = order->id,
-                                                        .array = number(order->in[0]),
-                                                        .other = number(order->in[1]),
-                                                        .result = number(order->out[0]),
-                                                        .points = type->bytes / element_bytes,
-                                                        .dtype = type->dtype}});
+    tell(device, (struct channel_message){
+                     .type = CHANNEL_MEASURE,
+                     .u.measure = {.id = order->id,
+                                   .array = number(order->in[0]),
+                                   .other = number(order->in[1]),
+                                   .result = number(order->out[0]),
+                                   .points = type->bytes / dtype_element_bytes(type->dtype),
+                                   .dtype = type->dtype}});
 }
 
 static void copy_region(struct device *device, enum channel_type type, const struct field *field,

@@ -227,7 +227,7 @@ static struct array_type operand_type(const struct job *job, int operand)
     struct array_type type = {.dtype = (enum dtype)job->dtype,
                               .dimensions = 1,
                               .shape = {points},
-                              .bytes = points * job_element_bytes(job)};
+                              .bytes = points * dtype_element_bytes(job->dtype)};
     if (operand == OPERAND_PROBES) {
         type.dimensions = 2;
         type.shape[0] = job->steps + 1;

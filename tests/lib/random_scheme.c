@@ -210,7 +210,7 @@ static void run_steps(const struct job *job, const void *block, const struct ope
 void reference_probes(const struct job *job, const void *block, const struct operands *operands,
                       void *in, void *values)
 {
-    const uint64_t element = job_element_bytes(job);
+    const uint64_t element = dtype_element_bytes(job->dtype);
     const int64_t *probes =
         (const int64_t *)(const void *)((const char *)block + job_block_part(job, BLOCK_PROBES));
     void *from[AXIS_COUNT] = {in}, *out[AXIS_COUNT];

@@ -162,7 +162,7 @@ static bool operands_upload(struct bed *bed, const struct job *job, const struct
 {
     memset(to, 0, sizeof *to);
     for (int i = 0; i < OPERANDS; i++) {
-        const uint64_t bytes = job_operand_points(job, i) * job_element_bytes(job);
+        const uint64_t bytes = job_operand_points(job, i) * dtype_element_bytes(job->dtype);
         if (bytes == 0)
             continue;
         to->at[i] = bed->backend->allocate(bytes, OWNER);
@@ -178,7 +178,8 @@ static void operands_release(struct bed *bed, const struct job *job, struct oper
     for (int i = 0; i < OPERANDS; i++)
         if (operands->at[i])
             bed->backend->release(operands->at[i],
-                                  job_operand_points(job, i) * job_element_bytes(job), OWNER);
+                                  job_operand_points(job, i) * dtype_element_bytes(job->dtype),
+                                  OWNER);
 }
 
 bool bed_run(struct bed *bed, const struct job *job, const void *block,
@@ -216,7 +217,7 @@ bool bed_run(struct bed *bed, const struct job *job, const void *block,
             download(bed, out[i], launch_result(&resident->launch, i), resident->bytes);
         if (operands.at[OPERAND_PROBES])
             download(bed, given->at[OPERAND_PROBES], operands.at[OPERAND_PROBES],
-                     job_operand_points(job, OPERAND_PROBES) * job_element_bytes(job));
+                     job_operand_points(job, OPERAND_PROBES) * dtype_element_bytes(job->dtype));
     }
     operands_release(bed, job, &operands);
     resident_end(bed, resident);
@@ -229,7 +230,7 @@ bool bed_measure(struct bed *bed, enum dtype dtype, uint64_t points, const void 
 {
     const struct backend *backend = bed->backend;
     const void *const from[] = {a, b};
-    const uint64_t bytes = points * (dtype == DTYPE_F64 ? 8 : 4), size = measure_bytes(points);
+    const uint64_t bytes = points * dtype_element_bytes(dtype), size = measure_bytes(points);
     struct plan plan;
     plan_init_measure(&plan, dtype, points, b != NULL);
     struct launch launch = {.plan = &plan};

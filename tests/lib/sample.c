@@ -95,7 +95,7 @@ void trial_make(struct trial *trial, struct random *random, const struct sample 
     }
     reference(plan, &sample->operands, trial->in, trial->expected);
     if (probed_values(job)) {
-        arrays_make(trial->probed, 1, probed_values(job) * job_element_bytes(job), 0);
+        arrays_make(trial->probed, 1, probed_values(job) * dtype_element_bytes(job->dtype), 0);
         reference_probes(job, sample->block, &sample->operands, trial->in[0], trial->probed[0]);
     }
     trial->launch = (struct launch){.plan = plan,
@@ -126,7 +126,7 @@ void trial_over_input(struct trial *trial)
 /* The first wrong component. */
 static void print_differences(const struct job *job, const char *result, const char *expected)
 {
-    const uint64_t element = job_element_bytes(job);
+    const uint64_t element = dtype_element_bytes(job->dtype);
     uint64_t wrong = 0, first = 0;
     for (uint64_t i = job_points(job); i-- > 0;)
         if (memcmp(result + i * element, expected + i * element, element) != 0) {

@@ -82,7 +82,8 @@ static void compare_sample(struct group *group, const struct sample *sample,
         exit(1);
     }
     void *on_cuda[AXIS_COUNT], *on_host[AXIS_COUNT], *probed[AXIS_COUNT];
-    const uint64_t values = job_operand_points(job, OPERAND_PROBES) * job_element_bytes(job);
+    const uint64_t values =
+        job_operand_points(job, OPERAND_PROBES) * dtype_element_bytes(job->dtype);
     arrays_make(on_cuda, job_outputs(job), job_bytes(job), 0x5a);
     arrays_make(on_host, job_outputs(job), job_bytes(job), 0xa5);
     arrays_make(probed, 1, values + 1, 0x5a);
@@ -149,7 +150,7 @@ static void measures(uint64_t count, uint64_t most)
         const enum dtype dtype = i % 2 ? DTYPE_F64 : DTYPE_F32;
         const uint64_t points = i == 0 ? most : measure_reference_points(&source, most);
         void *arrays[AXIS_COUNT];
-        arrays_make(arrays, 2, points * (dtype == DTYPE_F64 ? 8 : 4), 0);
+        arrays_make(arrays, 2, points * dtype_element_bytes(dtype), 0);
         for (int k = 0; k < 2; k++)
             measure_reference_values(&source, dtype, points, arrays[k]);
         const void *const other = random_below(&source, 2) ? arrays[1] : NULL;

@@ -198,7 +198,7 @@ static bool check_copies(struct random *random, uint64_t most_bytes)
 static bool check_measure(struct random *random, enum dtype dtype)
 {
     const uint64_t points = measure_reference_points(random, 40000);
-    const uint64_t bytes = points * (dtype == DTYPE_F64 ? 8 : 4);
+    const uint64_t bytes = points * dtype_element_bytes(dtype);
     void *arrays[AXIS_COUNT], *result[AXIS_COUNT];
     arrays_make(arrays, 2, bytes, 0);
     arrays_make(result, 1, measure_bytes(points), 0xa5);

@@ -30,7 +30,7 @@ TEST(test_bits)
         /* One of more blocks than a block holds: three levels. */
         const uint64_t points =
             i == 0 ? (UINT64_C(1) << 24) + 4097 : measure_reference_points(&random, 90000);
-        const uint64_t bytes = points * (dtype == DTYPE_F64 ? 8 : 4);
+        const uint64_t bytes = points * dtype_element_bytes(dtype);
         void *a = malloc(bytes), *b = malloc(bytes);
         assert_true(a && b);
         measure_reference_values(&random, dtype, points, a);

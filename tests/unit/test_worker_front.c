@@ -37,7 +37,7 @@ static struct channel_run run_with_probe(void)
     run.job.more.block_bytes = sizeof(int64_t[AXIS_COUNT + 1]);
     run.in[0] = allocate(4096);
     run.out[0] = allocate(4096);
-    run.operand[OPERAND_PROBES] = allocate(2 * job_element_bytes(&run.job));
+    run.operand[OPERAND_PROBES] = allocate(2 * dtype_element_bytes(run.job.dtype));
     return run;
 }
 static const int64_t a_probe[AXIS_COUNT + 2] = {0, 31, 0, 0, 0}; /* and 8 bytes more */
@@ -402,7 +402,7 @@ static void break_probe_outside(int i)
     const uint64_t in = allocate(4096), out = allocate(4096);
     job.more.probes = 1;
     job.more.block_bytes = sizeof probe;
-    front.next.operand[OPERAND_PROBES] = allocate(2 * job_element_bytes(&job));
+    front.next.operand[OPERAND_PROBES] = allocate(2 * dtype_element_bytes(job.dtype));
     front.block = probe;
     run(&job, in, out, 0, false);
 }
