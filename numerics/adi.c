@@ -1,7 +1,6 @@
 #include "numerics/adi.h"
 
 #include "numerics/job_weights.h"
-#include "numerics/rounded.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -21,3 +21,10 @@ bool job_conducts(const struct job *job, int axis);
 /* Of derivatives of which order are the rows whose polynomial says what f is at a face? The
  * operator's own, the first for an interpolation. */
 int job_face_order(const struct job *job);
+
+/* The only rounding of a weight, or of a number of a job: from 113 bits, which hold any double,
+ * straight to the field's type. */
+static inline double rounded(weights_real value, int dtype)
+{
+    return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
+}

@@ -1,7 +1,6 @@
 #include "numerics/side.h"
 
 #include "numerics/job_weights.h"
-#include "numerics/rounded.h"
 
 /* Of that kind of rows; where the place of the image is the face, the face's. */
 static int32_t map_of(const struct weights_side *rows, bool has_ghosts)

@@ -1,6 +1,5 @@
 #include "numerics/stencil_plan.h"
 
-#include "numerics/rounded.h"
 #include "numerics/job_weights.h"
 
 #include <stdbool.h>

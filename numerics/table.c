@@ -1,7 +1,6 @@
 #include "numerics/table.h"
 
 #include "base/thread_pool.h"
-#include "numerics/rounded.h"
 #include "numerics/conductances.h"
 #include "numerics/job_weights.h"
 
