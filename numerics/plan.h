@@ -4,8 +4,11 @@
  * numerics/stencil_point.h and ADI by numerics/adi_point.h; every kernel gives their bits. */
 #pragma once
 
-#include "numerics/plan_table.h"
 #include "numerics/side.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/cdefs.h>
 
 __BEGIN_DECLS
 
@@ -47,6 +50,16 @@ enum plan_engine {
     PLAN_ADI,     /* tridiagonal solves along each axis (numerics/adi.h) */
     PLAN_STENCIL  /* each point by the same offsets and weights: numerics/stencil_plan.h */
 };
+
+/* Rows of weights and whatever else is too much for a plan: bytes without pointers, in an order
+ * that its engine knows, made once and never changed. */
+struct plan_table {
+    uint64_t serial; /* never used twice in a process: a device's copy is known by it */
+    uint64_t bytes;
+    /* bytes follow, at a multiple of 64: plan_table_rows() */
+};
+
+enum { PLAN_TABLE_ALIGN = 64 };
 
 struct plan {
     int32_t parity; /* enum plan_parity */
@@ -102,5 +115,12 @@ void plan_release(struct plan *plan);
 /* Of a point; of each of the job's arrays, the whole batch of it. */
 uint64_t plan_element_bytes(const struct plan *plan);
 uint64_t plan_array_bytes(const struct plan *plan);
+
+/* A table of so many bytes, all 0: free() it. NULL: no memory. */
+struct plan_table *plan_table_new(uint64_t bytes);
+void *plan_table_rows(const struct plan_table *table);
+/* Make it longer by so many bytes; *table: another one, or the first one where it is NULL. False:
+ * no memory, and *table is as it was. */
+bool plan_table_grow(struct plan_table **table, uint64_t bytes);
 
 __END_DECLS
