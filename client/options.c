@@ -1,5 +1,6 @@
 #include "client/options.h"
 
+#include "base/wrapped.h"
 #include "client/connection.h"
 #include "client/error.h"
 #include "client/number.h"
@@ -358,26 +359,6 @@ bool options_read(struct options *options, int argc, char **argv, struct fdclien
     return options_check(options, used, error);
 }
 
-static void print_wrapped(FILE *out, const char *text, int indent)
-{
-    int column = indent;
-    fprintf(out, "%*s", indent, "");
-    while (*text) {
-        const size_t word = strcspn(text, " ");
-        if (column > indent && column + (int)word > 96) {
-            fprintf(out, "\n%*s", indent, "");
-            column = indent;
-        } else if (column > indent) {
-            fputc(' ', out);
-            column++;
-        }
-        fprintf(out, "%.*s", (int)word, text);
-        column += (int)word;
-        text += word + strspn(text + word, " ");
-    }
-    fputc('\n', out);
-}
-
 void options_help(FILE *out)
 {
     fputs("Usage: fdclient COMMAND [OPTION]...\n\n"
@@ -395,7 +376,7 @@ void options_help(FILE *out)
         if (row->argument)
             fprintf(out, row->kind == OPTION_MAYBE ? "[=%s]" : " %s", row->argument);
         fputc('\n', out);
-        print_wrapped(out, row->text, 6);
+        wrapped_print(out, row->text, 6);
     }
     fputs(
         "\nExit status: 0 done; 1 the server refused the request; 2 wrong usage; 3 no connection;\n"

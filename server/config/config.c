@@ -1,6 +1,7 @@
 #include "server/config/config.h"
 
 #include "base/cgroup.h"
+#include "base/wrapped.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -152,26 +153,6 @@ static void option_set(struct config *config, const struct option *option, struc
     }
 }
 
-static void print_wrapped(const char *text, int indent)
-{
-    int column = indent;
-    printf("%*s", indent, "");
-    while (*text) {
-        const size_t word = strcspn(text, " ");
-        if (column > indent && column + (int)word > 96) {
-            printf("\n%*s", indent, "");
-            column = indent;
-        } else if (column > indent) {
-            putchar(' ');
-            column++;
-        }
-        printf("%.*s", (int)word, text);
-        column += (int)word;
-        text += word + strspn(text + word, " ");
-    }
-    putchar('\n');
-}
-
 static void print_help(void)
 {
     puts("Usage: fdserver [OPTION VALUE]…\n\n"
@@ -185,7 +166,7 @@ static void print_help(void)
         printf("  %s %s  (%s%s%s)\n", name, options[i].argument, variable,
                options[i].standard ? ", default " : "",
                options[i].standard ? options[i].standard : "");
-        print_wrapped(options[i].text, 6);
+        wrapped_print(stdout, options[i].text, 6);
     }
     puts("  --help, --version, --manual\n"
          "      Print this, the version, or the manual page's source (scdoc), and exit.\n\n"
