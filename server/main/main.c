@@ -1,17 +1,7 @@
 /* fdserver: start the workers, listen, serve until SIGTERM or SIGINT, drain, leave.
  *
- * The front is one process, put together from its layers; everything runs on its loop's thread,
- * but for what I/O threads and the closer of passed descriptors are given.
- *
- *   io        sockets → messages       │ a request: listener → connection → message
- *   jobs      admission, tasks         │   → task (its arrays: upload) → order
- *   devices   workers, arrays, regions │   → device → worker
- *   users     shares, turns, limits    │
- *   metrics, config                    │
- *
- * A layer knows those below it (tests/unit/test_layers.py). What comes back goes through the tables
- * that the layer above hands down: struct device_events (devices.h), struct client_calls (jobs.h),
- * struct region_owner, and callbacks named resume, changed, ready, copied.
+ * The front is one process, put together from its layers (docs/ARCHITECTURE.md); everything runs on
+ * its loop's thread, but for what I/O threads and the closer of passed descriptors are given.
  */
 #include "base/log.h"
 #include "server/io/connection.h"
