@@ -1,0 +1,270 @@
+#include "bench/rows.h"
+
+#include "bench/row.h"
+#include "numerics/stability.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct job job_of(enum operator_id operator_id, enum dtype dtype, int accuracy, int axes,
+                         uint64_t nx, uint64_t ny, uint64_t nz)
+{
+    struct job job;
+    job_init(&job);
+    job.operator_id = (uint8_t)operator_id;
+    job.dtype = (uint8_t)dtype;
+    job.axes = (uint8_t)axes;
+    job.accuracy = (uint8_t)accuracy;
+    job.order = (uint8_t)job_order(&job);
+    job.n[AXIS_X] = nx;
+    job.n[AXIS_Y] = ny;
+    job.n[AXIS_Z] = nz;
+    return job;
+}
+
+/* name: as in a row's column. */
+static void set_boundary(struct job *job, int axis, const char *name)
+{
+    static const struct {
+        const char *name;
+        struct boundary boundary;
+    } boundaries[] = {{"periodic", {.kind = BOUNDARY_PERIODIC}},
+                      {"endpoint", {.kind = BOUNDARY_ENDPOINT}},
+                      {"one-sided", {.kind = BOUNDARY_ONE_SIDED}},
+                      {"halo", {.kind = BOUNDARY_HALO, .value = 0.999}},
+                      {"value", {.kind = BOUNDARY_VALUE, .value = 0.5}},
+                      {"derivative", {.kind = BOUNDARY_DERIVATIVE}},
+                      {"mixed", {.kind = BOUNDARY_MIXED, .value = 0.5}},
+                      {"curvature", {.kind = BOUNDARY_CURVATURE, .value = 0.5}},
+                      {"mirror", {.kind = BOUNDARY_MIRROR}},
+                      {"nearest", {.kind = BOUNDARY_NEAREST}},
+                      {"constant", {.kind = BOUNDARY_CONSTANT, .value = 0.5}}};
+    size_t i = 0;
+    while (strcmp(name, boundaries[i].name) != 0)
+        if (++i == sizeof boundaries / sizeof *boundaries) {
+            fprintf(stderr, "no boundary is called %s\n", name);
+            exit(2);
+        }
+    for (int side = 0; side < SIDE_COUNT; side++)
+        job->boundary[axis][side] = boundaries[i].boundary;
+}
+
+void rows_derivatives(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int order,
+                      int accuracy, const char *boundary, double bar)
+{
+    for (int axis = 0; axis < AXIS_COUNT; axis++) {
+        char name[40];
+        struct job job = job_of(OPERATOR_DERIVATIVE, dtype, accuracy, 3, nx, ny, nz);
+        job.axis = (uint8_t)axis;
+        job.order = (uint8_t)order;
+        set_boundary(&job, axis, boundary);
+        static const char *const orders[] = {"", "", " second", " third", " fourth"};
+        snprintf(name, sizeof name, "derivative %c%s accuracy %d", "xyz"[axis], orders[order],
+                 accuracy);
+        row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
+    }
+}
+
+void rows_cubes(uint64_t n, enum dtype dtype, int order, int accuracy, const char *boundary,
+                double bar)
+{
+    rows_derivatives(n, n, n, dtype, order, accuracy, boundary, bar);
+}
+
+void rows_small_cubes(uint64_t n)
+{
+    static const double found_us[AXIS_COUNT] = {3.0, 3.4, 3.4};
+    for (int axis = 0; axis < AXIS_COUNT; axis++) {
+        char name[40];
+        struct job job = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, 8, 3, n, n, n);
+        job.axis = (uint8_t)axis;
+        set_boundary(&job, axis, "endpoint");
+        snprintf(name, sizeof name, "derivative %c accuracy 8", "xyz"[axis]);
+        if (n == 64)
+            row_add(name, &job, "endpoint", found_us[axis], AGAINST_COPY, 1);
+        else
+            row_add(name, &job, "endpoint", 0, AGAINST_CLASSICS, 1);
+    }
+}
+
+void rows_laplacian(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy,
+                    const char *boundary, double bar)
+{
+    char name[40];
+    struct job job = job_of(OPERATOR_LAPLACIAN, dtype, accuracy, 3, nx, ny, nz);
+    for (int a = 0; a < AXIS_COUNT; a++)
+        set_boundary(&job, a, boundary);
+    snprintf(name, sizeof name, "laplacian 3D accuracy %d", accuracy);
+    row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
+}
+
+void rows_vector_operators(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy,
+                           const char *boundary, double bar)
+{
+    static const enum operator_id ids[] = {OPERATOR_GRADIENT, OPERATOR_DIVERGENCE, OPERATOR_CURL};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        char name[40];
+        struct job job = job_of(ids[i], dtype, accuracy, 3, nx, ny, nz);
+        for (int a = 0; a < AXIS_COUNT; a++)
+            set_boundary(&job, a, boundary);
+        snprintf(name, sizeof name, "%s 3D accuracy %d", operator_name(ids[i]), accuracy);
+        row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
+    }
+}
+
+static struct job diffusion_of(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64_t steps,
+                               const char *boundary)
+{
+    struct job job = job_of(OPERATOR_DIFFUSION, dtype, accuracy, axes, n, n, axes == 3 ? n : 1);
+    job.steps = steps;
+    for (int a = 0; a < axes; a++) {
+        job.diffusivity[a] = 1;
+        set_boundary(&job, a, boundary);
+    }
+    job.dt = 0.9 * job_dt_max(&job);
+    return job;
+}
+
+void rows_rk4(int axes, uint64_t n, enum dtype dtype, int accuracy, const char *boundary,
+              double bar)
+{
+    char name[40];
+    struct job job = diffusion_of(axes, n, dtype, accuracy, 4, boundary);
+    job.more.scheme = SCHEME_RK4;
+    snprintf(name, sizeof name, "rk4 %dD accuracy %d", axes, accuracy);
+    row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
+}
+
+void rows_diffusion_with_source(int axes, uint64_t n, enum dtype dtype, int accuracy,
+                                const char *boundary, double bar)
+{
+    char name[40];
+    struct job job = diffusion_of(axes, n, dtype, accuracy, 6, boundary);
+    job.more.source = 1;
+    snprintf(name, sizeof name, "diffusion %dD source accuracy %d", axes, accuracy);
+    row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
+}
+
+void rows_adi(int axes, uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, bool field,
+              const char *boundary, double bar)
+{
+    char name[40];
+    struct job job = job_of(OPERATOR_DIFFUSION, dtype, 2, axes, nx, ny, nz);
+    job.more.scheme = SCHEME_ADI;
+    job.more.coefficient = field;
+    job.more.coefficient_max = field;
+    job.steps = 2;
+    job.dt = 5;
+    for (int a = 0; a < axes; a++) {
+        job.diffusivity[a] = field ? 0 : 1;
+        set_boundary(&job, a, boundary);
+    }
+    snprintf(name, sizeof name, "adi %dD%s", axes, field ? " of a field" : "");
+    row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
+}
+
+void rows_flows(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy, double bar)
+{
+    char name[40];
+    struct job job = job_of(OPERATOR_LAPLACIAN, dtype, accuracy, 3, nx, ny, nz);
+    job.more.coefficient = 1;
+    snprintf(name, sizeof name, "div(k grad) 3D accuracy %d", accuracy);
+    row_add(name, &job, "periodic", 0, AGAINST_COPY, bar);
+    if (accuracy > 2)
+        return;
+    job.operator_id = OPERATOR_DIFFUSION;
+    job.more.coefficient_max = 1;
+    job.steps = 2;
+    job.dt = 0.1;
+    row_add("diffusion of a field 3D accuracy 2", &job, "periodic", 0, AGAINST_COPY, bar);
+}
+
+void rows_biharmonic(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy,
+                     double bar)
+{
+    char name[40];
+    const struct job job = job_of(OPERATOR_BIHARMONIC, dtype, accuracy, 3, nx, ny, nz);
+    snprintf(name, sizeof name, "biharmonic 3D accuracy %d", accuracy);
+    row_add(name, &job, "periodic", 0, AGAINST_COPY, bar);
+}
+
+void rows_diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64_t steps,
+                    const char *boundary, double bar)
+{
+    char name[40];
+    const struct job job = diffusion_of(axes, n, dtype, accuracy, steps, boundary);
+    snprintf(name, sizeof name, "diffusion %dD accuracy %d", axes, accuracy);
+    const double floor_us =
+        job_bytes(&job) < ROOFLINE_BYTES && !bench.quick
+            ? row_copy_us(ROOFLINE_BYTES) * (double)job_bytes(&job) / ROOFLINE_BYTES
+            : 0;
+    row_add(name, &job, boundary, floor_us, AGAINST_COPY, bar);
+}
+
+void rows_by_coordinates(int axis, uint64_t n, enum dtype dtype, int accuracy, const char *boundary,
+                         double bar)
+{
+    char name[40];
+    const bool all = axis == AXIS_COUNT;
+    struct job job =
+        job_of(all ? OPERATOR_LAPLACIAN : OPERATOR_DERIVATIVE, dtype, accuracy, 3, n, n, n);
+    job.axis = (uint8_t)(all ? 0 : axis);
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (all || a == axis) {
+            set_boundary(&job, a, boundary);
+            job.more.coordinates |= (uint8_t)(1 << a);
+        }
+    job.more.block_bytes = job_block_part(&job, BLOCK_END);
+    char *block = calloc(1, job.more.block_bytes);
+    if (!block)
+        exit(1);
+    double *x = (double *)(void *)block;
+    for (uint64_t i = 0; i < job.more.block_bytes / sizeof *x; i++)
+        x[i] = (double)i + 0.3 * sin((double)i);
+    job_block_key(block, job.more.block_bytes, job.more.block_key);
+    if (all)
+        snprintf(name, sizeof name, "laplacian coordinates accuracy %d", accuracy);
+    else
+        snprintf(name, sizeof name, "derivative %c coordinates accuracy %d", "xyz"[axis], accuracy);
+    row_add_with_block(name, &job, block, boundary, 0, AGAINST_COPY, bar);
+    free(block);
+}
+
+void rows_stencil(int axes, uint64_t n, enum dtype dtype, int radius, bool star,
+                  const char *boundary, double bar)
+{
+    static int32_t offsets[JOB_STENCIL_POINTS][AXIS_COUNT];
+    static double weights[JOB_STENCIL_POINTS];
+    char name[40];
+    struct job job = job_of(OPERATOR_STENCIL, dtype, 8, axes, n, n, axes == 3 ? n : 1);
+    const int32_t radius_z = axes == 3 ? radius : 0;
+    uint32_t points = 0;
+    int32_t at[AXIS_COUNT];
+    for (at[AXIS_Z] = -radius_z; at[AXIS_Z] <= radius_z; at[AXIS_Z]++)
+        for (at[AXIS_Y] = -radius; at[AXIS_Y] <= radius; at[AXIS_Y]++)
+            for (at[AXIS_X] = -radius; at[AXIS_X] <= radius; at[AXIS_X]++) {
+                if (star && (at[AXIS_X] != 0) + (at[AXIS_Y] != 0) + (at[AXIS_Z] != 0) > 1)
+                    continue;
+                memcpy(offsets[points], at, sizeof at);
+                weights[points] = 1.0 / (points + 3);
+                points++;
+            }
+    for (int a = 0; a < axes; a++) {
+        job.more.stencil_radius[a] = (uint8_t)radius;
+        set_boundary(&job, a, boundary);
+    }
+    job.more.stencil_points = points;
+    job.more.block_bytes = job_block_part(&job, BLOCK_END);
+    char *block = calloc(1, job.more.block_bytes);
+    if (!block)
+        exit(1);
+    memcpy(block + job_block_part(&job, BLOCK_OFFSETS), offsets, points * sizeof *offsets);
+    memcpy(block + job_block_part(&job, BLOCK_WEIGHTS), weights, points * sizeof *weights);
+    job_block_key(block, job.more.block_bytes, job.more.block_key);
+    snprintf(name, sizeof name, "stencil %dD %s of %" PRIu32, axes, star ? "star" : "box", points);
+    row_add_with_block(name, &job, block, boundary, 0, AGAINST_COPY, bar);
+    free(block);
+}
