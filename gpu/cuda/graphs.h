@@ -8,7 +8,7 @@
  * The worker's main thread. */
 #pragma once
 
-#include "gpu/cuda/queues.h"
+#include "gpu/cuda/operations.h"
 
 cudaError_t graphs_open(void);
 /* None is under way. */

@@ -1,6 +1,5 @@
 #include "gpu/cuda/queues.h"
 
-#include "base/log.h"
 #include "base/thread.h"
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/graphs.h"
@@ -63,50 +62,11 @@ static struct {
         int last;            /* of them, that of the last launch */
         struct list ordered; /* launches that have not begun */
     } kinds[KINDS];
-    struct list chains;          /* of which something is ordered or under way */
-    struct list completed;       /* operations that are not reaped yet */
-    bool reaping;                /* … of which the last reap() took one */
-    struct list spare_groups[2]; /* of launches, and of copies */
-    struct list spare_operations;
+    struct list chains;    /* of which something is ordered or under way */
+    struct list completed; /* operations that are not reaped yet */
+    bool reaping;          /* … of which the last reap() took one */
     int units, wake;
 } all;
-
-/* --- operations and groups --- */
-
-static void *allocate(size_t bytes)
-{
-    void *item = calloc(1, bytes);
-    if (!item)
-        log_fatal(BACKEND_FAULT_EXIT, "cuda: no memory for an operation");
-    return item;
-}
-
-static struct operation *new_operation(struct token token)
-{
-    struct operation *operation = LIST_TAKE(&all.spare_operations, struct operation, link);
-    if (!operation)
-        operation = allocate(sizeof *operation);
-    operation->completion = (struct completion){.token = token};
-    operation->has_begun = false;
-    operation->group = NULL;
-    list_init(&operation->followers);
-    return operation;
-}
-
-static struct group *group_take(bool is_copy)
-{
-    struct group *group = LIST_TAKE(&all.spare_groups[is_copy], struct group, link);
-    if (!group) {
-        group = allocate(sizeof *group);
-        if (!is_copy)
-            fault_never(cudaEventCreate(&group->begin), "cudaEventCreate");
-        fault_never(cudaEventCreateWithFlags(&group->end, is_copy ? cudaEventDisableTiming : 0),
-                    "cudaEventCreate");
-    }
-    *group = (struct group){.is_copy = is_copy, .begin = group->begin, .end = group->end};
-    list_init(&group->operations);
-    return group;
-}
 
 /* --- queues --- */
 
@@ -123,15 +83,11 @@ cudaError_t queues_open(int units, int wake_descriptor)
     all.wake = wake_descriptor;
     all.kinds[PLAIN] = (struct kind){.count = PLAIN_QUEUES};
     all.kinds[COPYING] = (struct kind){.first = PLAIN_QUEUES, .count = COPYING_QUEUES};
-    struct list *const lists[] = {&all.kinds[PLAIN].ordered,
-                                  &all.kinds[COPYING].ordered,
-                                  &all.chains,
-                                  &all.completed,
-                                  &all.spare_groups[false],
-                                  &all.spare_groups[true],
-                                  &all.spare_operations};
+    struct list *const lists[] = {&all.kinds[PLAIN].ordered, &all.kinds[COPYING].ordered,
+                                  &all.chains, &all.completed};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         list_init(lists[i]);
+    operations_open();
     cudaError_t error = cudaStreamCreateWithFlags(&all.clearing, cudaStreamNonBlocking);
     for (int i = 0; i < QUEUES && error == cudaSuccess; i++) {
         list_init(&all.queues[i].groups);
@@ -146,15 +102,7 @@ cudaError_t queues_open(int units, int wake_descriptor)
 
 void queues_close(void)
 {
-    for (int is_copy = 0; is_copy < 2; is_copy++)
-        LIST_DRAIN (struct group, group, &all.spare_groups[is_copy], link) {
-            if (!is_copy)
-                cudaEventDestroy(group->begin);
-            cudaEventDestroy(group->end);
-            free(group);
-        }
-    LIST_DRAIN (struct operation, operation, &all.spare_operations, link)
-        free(operation);
+    operations_close();
     cudaEventDestroy(all.uploaded);
     cudaEventDestroy(all.cleared);
     cudaStreamDestroy(all.clearing);
@@ -223,7 +171,7 @@ static void begin_copy(struct queue *queue, struct operation *operation, enum cu
 
 static struct operation *take_copy(void *to, const void *from, size_t bytes, struct token token)
 {
-    struct operation *operation = new_operation(token);
+    struct operation *operation = operation_take(token);
     operation->to = to;
     operation->from = from;
     operation->bytes = bytes;
@@ -355,7 +303,7 @@ static bool begin_group(struct queue *queue, struct list *ordered, int count, st
         group->ends_round = operation->launch.ends_round;
     }
     if (list_empty(&group->operations)) {
-        list_push_front(&all.spare_groups[false], &group->link);
+        group_give(group);
         return false;
     }
     group->chain = chain;
@@ -401,7 +349,7 @@ static struct chain *find_chain(uint64_t number)
     LIST_EACH (struct chain, chain, &all.chains, link)
         if (chain->number == number)
             return chain;
-    struct chain *chain = allocate(sizeof *chain);
+    struct chain *chain = operations_allocate(sizeof *chain);
     chain->number = number;
     list_init(&chain->ordered);
     list_push(&all.chains, &chain->link);
@@ -411,7 +359,7 @@ static struct chain *find_chain(uint64_t number)
 /* One that is not small begins at once: it must not wait for uploads that come after it. */
 const void *queues_launch(const struct launch *launch, struct token token)
 {
-    struct operation *operation = new_operation(token);
+    struct operation *operation = operation_take(token);
     struct kind *kind = &all.kinds[copying_of(launch) ? COPYING : PLAIN];
     struct chain *chain = launch->chain ? find_chain(launch->chain) : NULL;
     operation->launch = *launch;
@@ -473,7 +421,7 @@ static void collect_from(struct queue *queue, struct list *completed)
             list_push(completed, &operation->link);
         }
         list_remove(&group->link);
-        list_push_front(&all.spare_groups[group->is_copy], &group->link);
+        group_give(group);
     }
 }
 
@@ -500,7 +448,7 @@ bool queues_reap(struct completion *completion)
     if (!operation)
         return false;
     *completion = operation->completion;
-    list_push_front(&all.spare_operations, &operation->link);
+    operation_give(operation);
     return true;
 }
 

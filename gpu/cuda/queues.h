@@ -24,41 +24,9 @@
  * the process ends. */
 #pragma once
 
-#include "base/list.h"
-#include "gpu/backend.h"
+#include "gpu/cuda/operations.h"
 
 #include <cuda_runtime_api.h>
-
-struct chain; /* launches that keep their order */
-struct graph; /* gpu/cuda/graphs.h */
-
-/* A copy or launch, with the token of its completion. */
-struct operation {
-    struct list link;
-    struct completion completion;
-    /* A launch: with which slot; the group that it is under way with; and, before it is, the
-     * downloads that come after it. */
-    struct launch launch;
-    bool has_begun;
-    int slot;
-    struct group *group;
-    struct list followers;
-    /* A copy. */
-    void *to;
-    const void *from;
-    size_t bytes;
-};
-
-/* Operations that are put on a stream one after another and complete at once. */
-struct group {
-    struct list link;
-    struct list operations;
-    bool is_copy;
-    struct chain *chain;    /* whose launches it has; NULL: none's */
-    bool ends_round;        /* … and it ends with one that does */
-    struct graph *graph;    /* that they were launched as; NULL: one by one */
-    cudaEvent_t begin, end; /* a copy has no begin, and its end tells no time */
-};
 
 /* units: multiprocessors; wake: the eventfd of backend.h. */
 cudaError_t queues_open(int units, int wake);
