@@ -25,7 +25,9 @@ struct plan_table *plan_table_new(uint64_t bytes)
     return table;
 }
 
-bool plan_table_grow(struct plan_table **table, uint64_t bytes)
+/* Make it longer by so many bytes; *table: another one, or the first one where it is NULL. False:
+ * no memory, and *table is as it was. */
+static bool table_grow(struct plan_table **table, uint64_t bytes)
 {
     const uint64_t before = *table ? (*table)->bytes : 0;
     struct plan_table *longer = plan_table_new(before + bytes);
@@ -89,7 +91,7 @@ static bool add_probes(struct plan *plan, const struct job *job, const void *blo
 {
     const uint64_t first = plan->table ? (plan->table->bytes + 7) / 8 * 8 : 0;
     const uint64_t end = first + job->more.probes * sizeof(int64_t);
-    if (!plan_table_grow(&plan->table, end - (plan->table ? plan->table->bytes : 0)))
+    if (!table_grow(&plan->table, end - (plan->table ? plan->table->bytes : 0)))
         return false;
     const int64_t *probe =
         (const int64_t *)(const void *)((const char *)block + job_block_part(job, BLOCK_PROBES));

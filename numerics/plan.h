@@ -119,8 +119,5 @@ uint64_t plan_array_bytes(const struct plan *plan);
 /* A table of so many bytes, all 0: free() it. NULL: no memory. */
 struct plan_table *plan_table_new(uint64_t bytes);
 void *plan_table_rows(const struct plan_table *table);
-/* Make it longer by so many bytes; *table: another one, or the first one where it is NULL. False:
- * no memory, and *table is as it was. */
-bool plan_table_grow(struct plan_table **table, uint64_t bytes);
 
 __END_DECLS

@@ -32,7 +32,8 @@ bool reply_started(const struct reply *reply)
            (outbox->sending_bytes && outbox->ready.next == &reply->link); /* an I/O thread has it */
 }
 
-void reply_drop_pieces(struct reply *reply)
+/* Its slabs that no worker touches go back. */
+static void drop_pieces(struct reply *reply)
 {
     for (uint32_t i = 0; i < reply->pieces; i++) {
         struct piece *piece = piece_at(reply, i);
@@ -125,7 +126,8 @@ static msgpack_sbuffer pack_out_of_memory(uint64_t msgid)
     return text;
 }
 
-void outbox_push_answer(struct outbox *outbox, const struct answer *answer, struct task *task)
+/* An answer or a snapshot; its text is taken over, and its fields are referenced. */
+static void push_answer(struct outbox *outbox, const struct answer *answer, struct task *task)
 {
     struct reply *reply = reply_new(outbox, answer->parts ? REPLY_WINDOW : 0);
     msgpack_sbuffer text = answer->text;
@@ -177,7 +179,7 @@ void outbox_push(struct outbox *outbox, uint64_t msgid, msgpack_sbuffer *message
         return;
     }
     const struct answer answer = {.text = message->size ? *message : pack_out_of_memory(msgid)};
-    outbox_push_answer(outbox, &answer, task);
+    push_answer(outbox, &answer, task);
 }
 
 void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
@@ -220,7 +222,7 @@ static void abandon(struct reply *reply)
 {
     leave_task(reply);
     reply->outbox = NULL;
-    reply_drop_pieces(reply);
+    drop_pieces(reply);
     if (!reply->loading)
         reply_free(reply);
 }
@@ -259,7 +261,7 @@ static void replace(struct reply *reply)
     struct outbox *outbox = reply->outbox;
     if (reply->whole)
         outbox->slabs -= reply->pieces;
-    reply_drop_pieces(reply);
+    drop_pieces(reply);
     reply_release_fields(reply);
     reply->bytes = reply->asked = 0;
     reply->whole = false;
@@ -302,7 +304,7 @@ static void lost(struct reply *reply)
 }
 
 const struct client_calls outbox_calls = {.failure = outbox_push_failure,
-                                          .answer = outbox_push_answer,
+                                          .answer = push_answer,
                                           .progress = push_progress,
                                           .withdraw = withdraw,
                                           .is_held_up = is_held_up,

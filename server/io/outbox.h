@@ -53,8 +53,6 @@ void outbox_close(struct outbox *outbox);
 /* Each takes the task over (it may be NULL) until task_replied(). */
 void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
                          const struct failure *failure);
-/* An answer or a snapshot; its text is taken over, and its fields are referenced. */
-void outbox_push_answer(struct outbox *outbox, const struct answer *answer, struct task *task);
 /* A packed answer to the request; its memory is taken over. Where it is empty, since there was none
  * to pack it in, the answer is OUT_OF_MEMORY. */
 void outbox_push(struct outbox *outbox, uint64_t msgid, msgpack_sbuffer *message,
@@ -117,8 +115,6 @@ static inline struct piece *piece_at(struct reply *reply, uint32_t i)
 /* It may be that bytes of it are out. */
 bool reply_started(const struct reply *reply);
 
-/* Its slabs that no worker touches go back. */
-void reply_drop_pieces(struct reply *reply);
 void reply_free(struct reply *reply);
 
 /* sending.c: bring over what there are slabs for. */
