@@ -341,6 +341,23 @@ static const struct plan *find_plan(struct worker *worker, const struct channel_
     return plan;
 }
 
+/* A run of the plan, which it takes over. NULL where there is no memory, or no plan, for the reason
+ * `without`; this has been answered. */
+static struct execution *new_run(struct worker *worker, uint64_t id, const struct plan *plan,
+                                 enum status without)
+{
+    struct execution *run = plan ? calloc(1, sizeof *run) : NULL;
+    if (run) {
+        run->id = id;
+        run->plan = plan;
+        return run;
+    }
+    if (plan)
+        plans_give(plan);
+    answer_finished(worker, id, plan ? STATUS_OUT_OF_MEMORY : without, NULL);
+    return NULL;
+}
+
 void jobs_run(struct worker *worker, const struct channel_run *given,
               const struct channel_inbox *inbox, int descriptor)
 {
@@ -349,18 +366,12 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
     if (given->id == 0 || ids_find(&worker->runs.by_id, given->id))
         worker_broken("RUN of a job that is there already", given->id);
     const struct plan *plan = find_plan(worker, given, inbox, descriptor, &failure);
-    struct execution *run = plan ? calloc(1, sizeof *run) : NULL;
-    if (!run) {
-        if (plan)
-            plans_give(plan);
-        answer_finished(worker, given->id, plan ? STATUS_OUT_OF_MEMORY : failure.code, NULL);
+    struct execution *run = new_run(worker, given->id, plan, failure.code);
+    if (!run)
         return;
-    }
-    run->id = given->id;
     run->wants_progress = given->progress != 0;
     run->chain = given->chain;
     run->ends_round = given->ends_round != 0;
-    run->plan = plan;
     find_places(worker, run, given->from, job_inputs(job), job_bytes(job), false, run->from);
     find_places(worker, run, given->to, job_outputs(job), job_bytes(job), true, run->to);
     find_arrays(worker, run, given);
@@ -384,15 +395,9 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
         worker_broken("MEASURE of what is no array", id);
     const enum dtype dtype = (enum dtype)message->u.measure.dtype;
     const struct plan *plan = plans_measure(dtype, points, message->u.measure.other != 0);
-    struct execution *run = plan ? calloc(1, sizeof *run) : NULL;
-    if (!run) {
-        if (plan)
-            plans_give(plan);
-        answer_finished(worker, id, STATUS_OUT_OF_MEMORY, NULL);
+    struct execution *run = new_run(worker, id, plan, STATUS_OUT_OF_MEMORY);
+    if (!run)
         return;
-    }
-    run->plan = plan;
-    run->id = id;
     run->measures = true;
     run->in[0] = store_find(worker, message->u.measure.array);
     if (message->u.measure.other)
