@@ -33,6 +33,7 @@ static bool NAME(is_lane)(const struct NAME(work) * work, int side, int d, const
     const bool has_datum = row->data[side] != (REAL)0;
     return row->step == (side == SIDE_LOW ? 1 : -1) &&
            row->first == (side == SIDE_LOW ? 0 : x->n - 1) &&
+           row->count <= (side == SIDE_LOW ? x->last + 1 : x->n - x->first) && /* not imposed */
            (!has_datum || x->side[side].datum == SIDE_DATUM_NUMBER) &&
            (d == 0 || (row->count == edge->points && has_datum == edge->has_datum));
 }
@@ -79,8 +80,11 @@ static NAME(vector) NAME(edge_add)(const struct NAME(work) * work, int side, int
         const NAME(vector) weight = NAME(load_some)(&edge->weight[k][row], lanes);
         acc = begun || k > 0 ? NAME(fma)(weight, value, acc) : weight * value;
     }
-    if (edge->has_datum)
-        acc = NAME(fma)(NAME(load_some)(&edge->datum[row], lanes), NAME(fill)(edge->value[0]), acc);
+    if (edge->has_datum) {
+        const NAME(vector) value = NAME(fill)(edge->value[0]);
+        const NAME(vector) weight = NAME(load_some)(&edge->datum[row], lanes);
+        acc = begun || edge->points > 0 ? NAME(fma)(weight, value, acc) : weight * value;
+    }
     return acc;
 }
 

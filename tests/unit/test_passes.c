@@ -2,8 +2,11 @@
  * jobs of every family, in slices that begin and end anywhere, streaming or not, and in place. */
 #include "base/thread_pool.h"
 #include "gpu/host/pass.h"
+#include "numerics/job_check.h"
 #include "tests/lib/sample.h"
 #include "tests/unit/unit.h"
+
+#include <math.h>
 
 static const struct {
     enum family family;
@@ -61,6 +64,34 @@ TEST(loops_give_the_bits_of_the_reference)
             check(&random, &sample);
             sample_free(&sample);
         }
+}
+
+/* The fewest points that closures fit: a row of one side reads the node of the other. */
+TEST(shortest_lines_give_the_bits_of_the_reference)
+{
+    struct random random = random_start();
+    struct failure failure;
+    for (int i = 0; i < 100000 / ONE_JOB_IN; i++) {
+        struct sample sample = {.block = NULL};
+        struct job *job = &sample.job;
+        job_init(job);
+        job->dtype = (uint8_t)(random_below(&random, 2) ? DTYPE_F32 : DTYPE_F64);
+        job->axes = 1;
+        job->accuracy = (uint8_t)(2 * (1 + random_below(&random, 4)));
+        job->order = (uint8_t)(1 + random_below(&random, 2));
+        job->n[0] = (uint64_t)job->accuracy + job->order + random_below(&random, 2);
+        job->spacing[0] = 0.5;
+        for (int s = 0; s < 2; s++)
+            job->boundary[0][s] =
+                (struct boundary){.kind = (uint32_t)random_below(&random, BOUNDARY_KINDS),
+                                  .value = (double)random_below(&random, 2),
+                                  .at_face = random_below(&random, 4) == 0};
+        if (!job_check(job, INFINITY, &failure))
+            continue;
+        sample_complete(&random, &sample, false);
+        check(&random, &sample);
+        sample_free(&sample);
+    }
 }
 
 int main(void)
