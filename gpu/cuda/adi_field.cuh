@@ -138,6 +138,8 @@ static __global__ void __launch_bounds__(WARP)
             __pipeline_wait_prior(SLOTS - 1);
             __syncwarp();
         }
+        if (!CORNER && work.base && c >= chunks - 2)
+            at.foresee_rows(work.base, c * work.rows, rows_of(c));
         for (; i + DIVIDED <= end; i += DIVIDED) {
             T k_next[DIVIDED], next[DIVIDED], from_source[DIVIDED];
 #pragma unroll
@@ -201,6 +203,8 @@ static __global__ void __launch_bounds__(WARP)
         }
         for (; i >= begin; i--)
             substitute_row(i, p[i * STEP], s[i * STEP], CORNER ? z[i * STEP] : (T)0);
+        if (!CORNER && work.base && c >= 2)
+            at.foresee_rows(work.base, begin - 2 * work.rows, work.rows);
         __syncwarp();
         if (!CORNER)
             at.store(tile, begin, work.write, work.base, begin, rows_of(c));

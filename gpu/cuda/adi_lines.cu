@@ -54,8 +54,10 @@ static choice choose(int64_t n, bool along_x, int arrays, size_t element)
     auto chosen = [&](int lines, int64_t rows) {
         const int64_t chunks = (n + rows - 1) / rows;
         const int64_t height = (chunks < SLOTS ? chunks : (int64_t)SLOTS) * rows;
-        choice choice = {lines, (int)rows, (int)(height + 1), 0};
-        choice.tile = element * (size_t)lines * (size_t)(along_x ? height + 1 : height);
+        /* Rows of a thread lie in banks apart, of numbers its packs. */
+        const int64_t pitch = height + (arrays == 1 ? 16 / (int64_t)element : 1);
+        choice choice = {lines, (int)rows, (int)pitch, 0};
+        choice.tile = element * (size_t)lines * (size_t)(along_x ? pitch : height);
         return choice;
     };
     for (int lines = widest; lines >= widest / 2; lines /= 2) {
@@ -87,14 +89,21 @@ template <typename T>
 static lines_function<T> find_kernel(const struct adi *adi, int axis, int lines)
 {
     enum { V = 16 / sizeof(T), MOST = 128 / sizeof(T), SOME = MOST / 2, FEW = MOST / 4 };
-    const bool field = adi->coefficient, packs = adi->axis[AXIS_X].n % V == 0;
+    const bool field = adi->coefficient;
+    /* Along x a copied point at the end is no unknown. */
+    const bool packs =
+        adi->axis[AXIS_X].n % V == 0 && (axis != AXIS_X || adi->axis[axis].lines.n % V == 0);
     const bool corner = adi->axis[axis].periodic;
     const bool wide = lines == (field ? SOME : MOST);
+    if (axis == AXIS_X && field)
+        return wide ? find_form<T, along<T, SOME, 1>>(true, corner)
+                    : find_form<T, along<T, FEW, 1>>(true, corner);
+    if (axis == AXIS_X && packs)
+        return wide ? adi_shared_kernel<T, along<T, MOST, V>>
+                    : adi_shared_kernel<T, along<T, SOME, V>>;
     if (axis == AXIS_X)
-        return field  ? wide ? find_form<T, along<T, SOME>>(true, corner)
-                             : find_form<T, along<T, FEW>>(true, corner)
-                : wide ? adi_shared_kernel<T, along<T, MOST>>
-                      : adi_shared_kernel<T, along<T, SOME>>;
+        return wide ? adi_shared_kernel<T, along<T, MOST, 1>>
+                    : adi_shared_kernel<T, along<T, SOME, 1>>;
     if (field && packs)
         return wide ? find_form<T, across<T, SOME, V>>(true, corner)
                     : find_form<T, across<T, FEW, V>>(true, corner);

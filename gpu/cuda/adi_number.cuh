@@ -4,84 +4,87 @@
 
 #include "gpu/cuda/adi_tile.cuh"
 
-/* Of B rows from i on, whose loads do not wait for each other: rows at the ends have their own
- * factors, those between them share one. */
-template <int B, typename T>
-static __device__ __forceinline__ void load_factors(T (&f)[B], const T *from,
-                                                    const struct tridiagonal *lines, int64_t i)
+/* The factors that a warp's rows from i on have, one a thread; beyond the line its last one's. */
+template <typename T>
+static __device__ __forceinline__ T load_factor(const T *from, const struct tridiagonal &lines,
+                                                int64_t i)
 {
-    const int64_t first = factors_row(lines, i, (T)0), last = factors_row(lines, i + B - 1, (T)0);
-    if (last - first == B - 1) {
+    i += threadIdx.x;
+    i = i < 0 ? 0 : i < lines.n ? i : lines.n - 1;
+    return __ldg(from + factors_row(&lines, i, (T)0));
+}
+
+/* Those of row k of them, of all threads. */
+template <typename T> static __device__ __forceinline__ T factor_of(T own, int k)
+{
+    return __shfl_sync(0xffffffffu, own, k);
+}
+
+/* BATCH rows from i on of the first sweep, of the second one, and of a periodic line's third. x:
+ * row i; f and g: the thread's factors, of which the BATCH from k on are these rows'. Where not all
+ * rows are within the line, the sweep passes by those beyond. */
+template <class Lines, bool ALL, typename T>
+static __device__ __forceinline__ void eliminate(const struct tridiagonal &lines, int64_t i, T f,
+                                                 int first, T *x, bool works, T &y)
+{
+    const int64_t left = lines.n - i;
+    T r[BATCH];
+    Lines::get(x, r);
 #pragma unroll
-        for (int k = 0; k < B; k++)
-            f[k] = __ldg(from + first + k);
-    } else if (last == first) {
-        const T all = __ldg(from + first);
-#pragma unroll
-        for (int k = 0; k < B; k++)
-            f[k] = all;
-    } else {
-#pragma unroll
-        for (int k = 0; k < B; k++)
-            f[k] = __ldg(from + factors_row(lines, i + k, (T)0));
+    for (int k = 0; k < BATCH; k++) {
+        const T next = fused(factor_of(f, first + k), y, r[k]);
+        y = !ALL && k >= left ? y : k == 0 && i == 0 ? r[k] : next;
+        r[k] = y;
     }
+    if (works)
+        Lines::put(x, r);
 }
 
-/* Rows i … of the first sweep, of the second one, and of a periodic line's third; x: row i. */
-template <int B, int STEP, typename T>
-static __device__ __forceinline__ void eliminate(const struct tridiagonal *lines, const T *m,
-                                                 int64_t i, T *x, T &y)
+template <class Lines, bool ALL, typename T>
+static __device__ __forceinline__ void substitute(const struct tridiagonal &lines, int64_t i, T p,
+                                                  T q, int first, T *x, bool works, T &next)
 {
-    T f[B], r[B];
-    load_factors(f, m, lines, i);
+    const int64_t left = lines.n - i;
+    T r[BATCH];
+    Lines::get(x, r);
 #pragma unroll
-    for (int k = 0; k < B; k++)
-        r[k] = x[k * STEP];
+    for (int k = 0; k < BATCH; k++)
+        r[k] = factor_of(q, first + k) * r[k];
 #pragma unroll
-    for (int k = 0; k < B; k++)
-        x[k * STEP] = y = k == 0 && i == 0 ? r[k] : fused(f[k], y, r[k]);
+    for (int k = BATCH - 1; k >= 0; k--) {
+        const T own = fused(factor_of(p, first + k), next, r[k]);
+        next = ALL || k < left - 1 ? own : k == left - 1 ? r[k] : next;
+        r[k] = next;
+    }
+    if (works)
+        Lines::put(x, r);
 }
 
-template <int B, int STEP, typename T>
-static __device__ __forceinline__ void substitute(const struct tridiagonal *lines, const T *p,
-                                                  const T *q, int64_t i, T *x, T &next)
+template <class Lines, typename T>
+static __device__ __forceinline__ void correct(T z, int first, T *x, bool works, T around)
 {
-    T f[B], r[B];
-    load_factors(f, q, lines, i);
+    T r[BATCH];
+    Lines::get(x, r);
 #pragma unroll
-    for (int k = 0; k < B; k++)
-        r[k] = f[k] * x[k * STEP];
-    load_factors(f, p, lines, i);
-#pragma unroll
-    for (int k = B - 1; k >= 0; k--)
-        x[k * STEP] = next = k == B - 1 && i + B == lines->n ? r[k] : fused(f[k], next, r[k]);
-}
-
-template <int B, int STEP, typename T>
-static __device__ __forceinline__ void correct(const struct tridiagonal *lines, const T *z,
-                                               int64_t i, T *x, T around)
-{
-    T f[B];
-    load_factors(f, z, lines, i);
-#pragma unroll
-    for (int k = 0; k < B; k++)
-        x[k * STEP] = fused(f[k], around, x[k * STEP]);
+    for (int k = 0; k < BATCH; k++)
+        r[k] = fused(factor_of(z, first + k), around, r[k]);
+    if (works)
+        Lines::put(x, r);
 }
 
 template <typename T, class Lines>
 static __global__ void __launch_bounds__(WARP)
     adi_shared_kernel(const __grid_constant__ solve_work<T> work)
 {
-    enum { STEP = Lines::STEP };
     T *tile = (T *)shared_memory;
     const Lines at(work);
     const bool works = threadIdx.x < Lines::COUNT; /* all copy */
     const struct adi *adi = adi_of(work.slot);
-    const struct tridiagonal *lines = &adi->axis[work.axis].lines;
-    const T *m = factors_of<T>(adi, work.axis), *p = m + lines->count, *q = p + lines->count;
-    const T *z = q + lines->count;
+    const struct tridiagonal lines = adi->axis[work.axis].lines;
+    const T *m = factors_of<T>(adi, work.axis), *p = m + lines.count, *q = p + lines.count;
+    const T *z = q + lines.count;
     const int chunks = (int)((work.n + work.rows - 1) / work.rows);
-    const bool corner = lines->corner;
+    const bool corner = lines.corner;
     T *kept = const_cast<T *>(work.read); /* what does not stay in the ring */
     auto first_of = [&](int c) { return (int64_t)c * work.rows; };
     auto rows_of = [&](int c) {
@@ -109,50 +112,80 @@ static __global__ void __launch_bounds__(WARP)
             __syncwarp();
         bring(next);
     };
+    /* A base is asked for two chunks ahead. */
+    auto foresee_base = [&](int c) {
+        if (work.base && c >= 0 && c < chunks)
+            at.foresee_rows(work.base, first_of(c), rows_of(c));
+    };
     for (int c = 0; c < SLOTS; c++)
         bring(c);
     T next = (T)0, last = (T)0;
+    T f_next = load_factor(m, lines, 0), g_next = (T)0;
     for (int c = 0; c < chunks; c++) {
         wait();
-        T *x = at.at(tile, slot_of(c));
-        const int rows = works ? rows_of(c) : 0;
-        int i = 0;
-        for (; i + BATCH <= rows; i += BATCH)
-            eliminate<BATCH, STEP>(lines, m, first_of(c) + i, x + i * STEP, next);
-        for (; i < rows; i++)
-            eliminate<1, STEP>(lines, m, first_of(c) + i, x + i * STEP, next);
+        if (!corner && c >= chunks - 2)
+            foresee_base(c);
+        for (int i = 0; i < rows_of(c); i += WARP) {
+            const int64_t row = first_of(c) + i;
+            const T f = f_next;
+            T *x = at.at(tile, slot_of(c) + i);
+            f_next = load_factor(m, lines, row + WARP);
+#pragma unroll
+            for (int k = 0; k < WARP; k += BATCH)
+                if (row + k + BATCH <= work.n)
+                    eliminate<Lines, true>(lines, row + k, f, k, x + k * Lines::STEP, works, next);
+                else
+                    eliminate<Lines, false>(lines, row + k, f, k, x + k * Lines::STEP, works, next);
+        }
         leave(c, false, c + SLOTS);
     }
+    const int64_t top = (work.n - 1) / WARP * WARP;
+    f_next = load_factor(p, lines, top);
+    g_next = load_factor(q, lines, top);
     for (int c = chunks - 1; c >= 0; c--) {
         wait();
-        T *x = at.at(tile, slot_of(c));
-        int i = works ? rows_of(c) : 0;
-        if (c == chunks - 1 && works) {
-            i--;
-            substitute<1, STEP>(lines, p, q, first_of(c) + i, x + i * STEP, next);
-            last = next;
+        if (!corner)
+            foresee_base(c - 2);
+        for (int i = (rows_of(c) - 1) / WARP * WARP; i >= 0; i -= WARP) {
+            const int64_t row = first_of(c) + i;
+            const T f = f_next, g = g_next;
+            T *x = at.at(tile, slot_of(c) + i);
+            f_next = load_factor(p, lines, row - WARP);
+            g_next = load_factor(q, lines, row - WARP);
+#pragma unroll
+            for (int k = WARP - BATCH; k >= 0; k -= BATCH)
+                if (row + k + BATCH < work.n)
+                    substitute<Lines, true>(lines, row + k, f, g, k, x + k * Lines::STEP, works,
+                                            next);
+                else
+                    substitute<Lines, false>(lines, row + k, f, g, k, x + k * Lines::STEP, works,
+                                             next);
         }
-        for (; i % BATCH; i--)
-            substitute<1, STEP>(lines, p, q, first_of(c) + i - 1, x + (i - 1) * STEP, next);
-        for (i -= BATCH; i >= 0; i -= BATCH)
-            substitute<BATCH, STEP>(lines, p, q, first_of(c) + i, x + i * STEP, next);
+        if (corner && c == chunks - 1) {
+            __syncwarp();
+            last = *at.at(tile, slot_of(c) + rows_of(c) - 1);
+        }
         leave(c, !corner, c - SLOTS);
     }
-    const T around = fused((T)lines->last, last, next);
-    if (corner)
+    const T around = fused((T)lines.last, last, next);
+    if (corner) {
         next = fused(__ldg(z), around, next);
+        f_next = load_factor(z, lines, 0);
+    }
     for (int c = 0; corner && c < chunks; c++) {
         wait();
-        T *x = at.at(tile, slot_of(c));
-        const int rows = works ? rows_of(c) : 0;
-        int i = 0;
-        for (; i + BATCH <= rows; i += BATCH)
-            correct<BATCH, STEP>(lines, z, first_of(c) + i, x + i * STEP, around);
-        for (; i < rows; i++)
-            correct<1, STEP>(lines, z, first_of(c) + i, x + i * STEP, around);
+        foresee_base(c + 2);
+        for (int i = 0; i < rows_of(c); i += WARP) {
+            const T f = f_next;
+            T *x = at.at(tile, slot_of(c) + i);
+            f_next = load_factor(z, lines, first_of(c) + i + WARP);
+#pragma unroll
+            for (int k = 0; k < WARP; k += BATCH)
+                correct<Lines>(f, k, x + k * Lines::STEP, works, around);
+        }
         leave(c, true, c + SLOTS);
     }
     const int64_t repeat = at.own + work.n * at.stride;
-    if (lines->repeats && at.solves)
+    if (lines.repeats && at.solves)
         work.write[repeat] = work.base ? work.base[repeat] + next : next;
 }

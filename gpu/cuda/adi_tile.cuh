@@ -9,9 +9,8 @@ enum {
     WARP = 32,
     SLOTS = 8,       /* chunks of rows in the ring */
     LONG_ROWS = 64,  /* of a chunk, where not all chunks are in the ring */
-    BATCH = 16,      /* rows whose loads are under way at once; chunks are multiples */
+    BATCH = 16,      /* rows whose loads are under way at once; chunks are multiples of a warp */
     DIVIDED = 8,     /* the same where each row has a division */
-    STORED = 8,      /* rows, or lines, of a store with a base */
     BLOCKS_MOST = 32 /* of a multiprocessor */
 };
 
@@ -33,10 +32,71 @@ static __device__ __forceinline__ int64_t begin_of(const solve_work<T> &work, in
     return line / work.stride * work.length + line % work.stride;
 }
 
+/* V elements in one access, in either memory. */
+template <int V, typename T> static __device__ __forceinline__ pack<T, V> plain_pack(const T *p)
+{
+    if constexpr (V == 1)
+        return {{*p}};
+    else
+        return shared_pack(p);
+}
+
+/* COUNT packs of a tile, `step` elements apart there and `stride` in device memory, with a base
+ * added; their loads do not wait for each other. */
+template <int COUNT, int V, bool BASED, typename T>
+static __device__ __forceinline__ void store_packs(const T *tile, int step, T *to, const T *base,
+                                                   int64_t stride)
+{
+    pack<T, V> own[COUNT], more[COUNT];
+    if (BASED)
+#pragma unroll
+        for (int k = 0; k < COUNT; k++)
+            more[k] = plain_pack<V>(base + k * stride);
+#pragma unroll
+    for (int k = 0; k < COUNT; k++)
+        own[k] = plain_pack<V>(tile + k * step);
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) {
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            own[k].v[v] = BASED ? more[k].v[v] + own[k].v[v] : own[k].v[v];
+        store_pack(to + k * stride, own[k]);
+    }
+}
+
+/* The same for as many as there are, COUNT at once. */
+template <int COUNT, int V, bool BASED, typename T>
+static __device__ __forceinline__ void store_all(int packs, const T *tile, int step, T *to,
+                                                 const T *base, int64_t stride)
+{
+    int k = 0;
+    for (; k + COUNT <= packs; k += COUNT)
+        store_packs<COUNT, V, BASED>(tile + k * step, step, to + k * stride, base + k * stride,
+                                     stride);
+    for (; k < packs; k++)
+        store_packs<1, V, BASED>(tile + k * step, step, to + k * stride, base + k * stride, stride);
+}
+
+/* Bring a line of memory to the second cache. */
+static __device__ __forceinline__ void foresee(const void *p)
+{
+#ifdef __CUDA_ARCH__
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#else
+    (void)p;
+#endif
+}
+
 /* LINES lines that lie side by side, as a tile with rows of as many elements; V of them, 16 bytes,
  * are copied at once where rows along x are whole packs. */
 template <typename T, int LINES, int V> struct across {
-    enum { COUNT = LINES, STEP = LINES, PACKS = LINES / V, TOGETHER = WARP / PACKS };
+    enum {
+        COUNT = LINES,
+        STEP = LINES,
+        PACKS = LINES / V,
+        TOGETHER = WARP / PACKS,
+        STORED = TOGETHER < 4 ? 8 : WARP / TOGETHER
+    };
     int64_t own, pack, stride;
     bool solves, copies;
 
@@ -54,44 +114,60 @@ template <typename T, int LINES, int V> struct across {
     {
         return tile + row * LINES + threadIdx.x % LINES;
     }
+    /* BATCH rows of a thread's line. */
+    static __device__ __forceinline__ void get(const T *x, T (&r)[BATCH])
+    {
+#pragma unroll
+        for (int k = 0; k < BATCH; k++)
+            r[k] = x[k * STEP];
+    }
+    static __device__ __forceinline__ void put(T *x, const T (&r)[BATCH])
+    {
+#pragma unroll
+        for (int k = 0; k < BATCH; k++)
+            x[k * STEP] = r[k];
+    }
     /* Begin to copy rows from `first` of the lines on to rows of the tile. */
     __device__ __forceinline__ void load(T *tile, int row, const T *from, int64_t first,
                                          int rows) const
     {
-        const int lane = threadIdx.x % PACKS * V;
-        if (copies)
+        const int lane = threadIdx.x % PACKS * V, i = threadIdx.x / PACKS;
+        const int count = copies && i < rows ? (rows - i + TOGETHER - 1) / TOGETHER : 0;
+        T *to = tile + (row + i) * LINES + lane;
+        from += pack + (first + i) * stride;
 #pragma unroll 8
-            for (int i = threadIdx.x / PACKS; i < rows; i += TOGETHER)
-                __pipeline_memcpy_async(tile + (row + i) * LINES + lane,
-                                        from + pack + (first + i) * stride, V * sizeof(T));
+        for (int k = 0; k < count; k++, to += TOGETHER * LINES, from += TOGETHER * stride)
+            __pipeline_memcpy_async(to, from, V * sizeof(T));
     }
     /* The rows of the tile, with a base added. */
     __device__ __forceinline__ void store(const T *tile, int row, T *to, const T *base,
                                           int64_t first, int rows) const
     {
-        const T *f = tile + row * LINES + threadIdx.x % LINES;
-        const int64_t begin = own + first * stride;
-        if (!solves)
-            return;
-        for (int i = 0; i < rows; i += STORED) {
-            T x[STORED];
-#pragma unroll
-            for (int k = 0; k < STORED; k++)
-                if (i + k < rows)
-                    x[k] = base ? base[begin + (i + k) * stride] : (T)0;
-#pragma unroll
-            for (int k = 0; k < STORED; k++)
-                if (i + k < rows)
-                    to[begin + (i + k) * stride] =
-                        base ? x[k] + f[(i + k) * LINES] : f[(i + k) * LINES];
-        }
+        const int lane = threadIdx.x % PACKS * V, i = threadIdx.x / PACKS;
+        const int packs = copies && i < rows ? (rows - i + TOGETHER - 1) / TOGETHER : 0;
+        const int64_t begin = pack + (first + i) * stride;
+        const T *from = tile + (row + i) * LINES + lane;
+        if (base)
+            store_all<STORED, V, true>(packs, from, TOGETHER * LINES, to + begin, base + begin,
+                                       TOGETHER * stride);
+        else
+            store_all<STORED, V, false>(packs, from, TOGETHER * LINES, to + begin, to + begin,
+                                        TOGETHER * stride);
+    }
+    /* Rows of a base that store() is to read. */
+    __device__ __forceinline__ void foresee_rows(const T *base, int64_t first, int rows) const
+    {
+        if (copies)
+            for (int i = threadIdx.x; i < rows; i += WARP)
+                foresee(base + pack + (first + i) * stride - threadIdx.x % PACKS * V);
     }
 };
 
-/* LINES lines along x, one after another in the tile, an odd number of elements apart so that the
- * threads' rows lie in different banks. */
-template <typename T, int LINES> struct along {
-    enum { COUNT = LINES, STEP = 1 };
+/* LINES lines along x, one after another in the tile. Where a thread has single rows of its line
+ * (V is 1), these are an odd number of elements apart, so that the threads' rows lie in different
+ * banks; where it has packs, these do. */
+template <typename T, int LINES, int V> struct along {
+    enum { COUNT = LINES, STEP = 1, WIDE = 16 / sizeof(T), PACKS = WARP / V, STORED = 8 };
     int64_t own, stride, length;
     int lines, pitch;
     bool solves;
@@ -110,33 +186,62 @@ template <typename T, int LINES> struct along {
     {
         return tile + threadIdx.x % LINES * pitch + row;
     }
+    static __device__ __forceinline__ void get(const T *x, T (&r)[BATCH])
+    {
+#pragma unroll
+        for (int k = 0; k < BATCH; k += WIDE) {
+            const auto own = shared_pack(x + k);
+#pragma unroll
+            for (int v = 0; v < WIDE; v++)
+                r[k + v] = own.v[v];
+        }
+    }
+    static __device__ __forceinline__ void put(T *x, const T (&r)[BATCH])
+    {
+#pragma unroll
+        for (int k = 0; k < BATCH; k += WIDE) {
+            pack<T, WIDE> own;
+#pragma unroll
+            for (int v = 0; v < WIDE; v++)
+                own.v[v] = r[k + v];
+            store_shared(x + k, own);
+        }
+    }
+    /* A warp has WARP rows of V lines at once. */
     __device__ __forceinline__ void load(T *tile, int row, const T *from, int64_t first,
                                          int rows) const
     {
-        const T *f = from + (int64_t)blockIdx.x * LINES * length + first;
-        for (int i = threadIdx.x; i < rows; i += WARP)
+        const int line = threadIdx.x / PACKS;
+        const int count = line < lines ? (lines - line + V - 1) / V : 0;
+        for (int i = threadIdx.x % PACKS * V; i < rows; i += WARP) {
+            T *to = tile + line * pitch + row + i;
+            const T *f = from + ((int64_t)blockIdx.x * LINES + line) * length + first + i;
 #pragma unroll 8
-            for (int k = 0; k < lines; k++)
-                __pipeline_memcpy_async(tile + k * pitch + row + i, f + k * length + i, sizeof(T));
+            for (int k = 0; k < count; k++, to += V * pitch, f += V * length)
+                __pipeline_memcpy_async(to, f, V * sizeof(T));
+        }
     }
     __device__ __forceinline__ void store(const T *tile, int row, T *to, const T *base,
                                           int64_t first, int rows) const
     {
-        const int64_t begin = (int64_t)blockIdx.x * LINES * length + first;
-        for (int i = threadIdx.x; i < rows; i += WARP)
-            for (int l = 0; l < lines; l += STORED) {
-                T x[STORED];
-#pragma unroll
-                for (int k = 0; k < STORED; k++)
-                    if (l + k < lines)
-                        x[k] = base ? base[begin + (l + k) * length + i] : (T)0;
-#pragma unroll
-                for (int k = 0; k < STORED; k++)
-                    if (l + k < lines) {
-                        const T own = tile[(l + k) * pitch + row + i];
-                        to[begin + (l + k) * length + i] = base ? x[k] + own : own;
-                    }
-            }
+        const int line = threadIdx.x / PACKS;
+        const int count = line < lines ? (lines - line + V - 1) / V : 0;
+        for (int i = threadIdx.x % PACKS * V; i < rows; i += WARP) {
+            const int64_t begin = ((int64_t)blockIdx.x * LINES + line) * length + first + i;
+            const T *from = tile + line * pitch + row + i;
+            if (base)
+                store_all<STORED, V, true>(count, from, V * pitch, to + begin, base + begin,
+                                           V * length);
+            else
+                store_all<STORED, V, false>(count, from, V * pitch, to + begin, to + begin,
+                                            V * length);
+        }
+    }
+    __device__ __forceinline__ void foresee_rows(const T *base, int64_t first, int rows) const
+    {
+        if (solves)
+            for (int i = 0; i < rows; i += 128 / sizeof(T))
+                foresee(base + own + first + i);
     }
 };
 
