@@ -1,6 +1,6 @@
 /* Crank–Nicolson split by axes: rates, sums and imposed values, a thread for each point of a
  * march along z; solves are in adi_lines.cu. */
-#include "gpu/cuda/adi.cuh"
+#include "gpu/cuda/adi_rate.cuh"
 
 enum { WIDE = 32, HIGH = 8, MARCH = 32 /* planes */, FIELDS = 65535 /* that a grid has */ };
 
@@ -14,7 +14,8 @@ template <typename T> struct work {
     struct operands operands;
 };
 
-/* dt (A u + s) along every axis at points away from all edges, as numerics/adi_point.h has it. */
+/* dt (A u + s) of a field κ along every axis at points away from all edges, as numerics/adi_point.h
+ * has it. */
 template <typename T> struct inner_rate {
     T weight[AXIS_COUNT], dt, source_value;
     const T *k, *source;
@@ -28,15 +29,13 @@ template <typename T> struct inner_rate {
         }
         dt = (T)adi->dt;
         source_value = (T)adi->source_value;
-        k = adi->coefficient ? (const T *)work.operands.at[OPERAND_COEFFICIENT] : nullptr;
+        k = (const T *)work.operands.at[OPERAND_COEFFICIENT];
         source = adi->source ? (const T *)work.operands.at[OPERAND_SOURCE] : nullptr;
     }
     __device__ __forceinline__ T along(int a, int64_t i, int64_t stride, T below, T own, T above,
                                        T acc) const
     {
         const T down = below - own, up = above - own;
-        if (!k)
-            return fused(weight[a], down + up, acc);
         return fused(weight[a], (k[i - stride] + k[i]) * down + (k[i + stride] + k[i]) * up, acc);
     }
 };
@@ -51,7 +50,7 @@ static __device__ __forceinline__ void march(const work<T> &work, const struct a
     const inner_rate<T> rates(adi, work);
     const bool has_x = rates.active[AXIS_X], has_y = rates.active[AXIS_Y];
     const bool has_z = rates.active[AXIS_Z];
-    const bool inside = work.kind == STAGE_RATE && work.axis == AXIS_COUNT &&
+    const bool inside = adi->coefficient && work.kind == STAGE_RATE && work.axis == AXIS_COUNT &&
                         ((x > 0 && x < nx - 1) || !has_x) && ((y > 0 && y < ny - 1) || !has_y);
     const T *u = work.base + begin;
     int64_t i = (first * ny + y) * nx + x;
@@ -129,6 +128,48 @@ static cudaError_t launch_points(const struct launch *launch, const struct stage
     return cudaLaunchKernel(adi_points_kernel<T>, grid, dim3(WIDE, HIGH), arguments, 0, stream);
 }
 
+template <typename T>
+static cudaError_t launch_rate(const struct launch *launch, const struct stage *stage, int slot,
+                               cudaStream_t stream)
+{
+    enum { V = 16 / sizeof(T) };
+    const struct plan *plan = launch->plan;
+    const struct adi *adi = (const struct adi *)plan_table_rows(plan->table);
+    const bool packs = adi->axis[AXIS_X].n % V == 0;
+    const int64_t packs_x = adi->axis[AXIS_X].n / (packs ? V : 1);
+    rate_work<T> work = {};
+    work.slot = slot;
+    work.planes = MARCH;
+    work.batch = (int64_t)plan->batch;
+    work.read = (const T *)launch_array(launch, stage->base);
+    work.write = (T *)launch_array(launch, stage->write);
+    if (launch->operands)
+        work.operands = *launch->operands;
+    const int64_t blocks_x = (packs_x + WIDE - 1) / WIDE;
+    const int64_t blocks_y = (adi->axis[AXIS_Y].n + HIGH - 1) / HIGH;
+    const int64_t blocks = blocks_x * blocks_y * ((adi->axis[AXIS_Z].n + MARCH - 1) / MARCH);
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    work.blocks_x = (uint32_t)blocks_x;
+    work.blocks_y = (uint32_t)blocks_y;
+    const dim3 grid((unsigned)blocks,
+                    (unsigned)(work.batch < FIELDS ? work.batch : (int64_t)FIELDS));
+    void *arguments[] = {&work};
+    return cudaLaunchKernel(packs ? adi_rate_kernel<T, V> : adi_rate_kernel<T, 1>, grid,
+                            dim3(WIDE, HIGH), arguments, 0, stream);
+}
+
+/* A stage at each point. */
+template <typename T>
+static cudaError_t launch_stage(const struct launch *launch, const struct stage *stage, int slot,
+                                cudaStream_t stream)
+{
+    const struct adi *adi = (const struct adi *)plan_table_rows(launch->plan->table);
+    const bool all = stage->kind == STAGE_RATE && stage->axis == AXIS_COUNT && !adi->coefficient;
+    return all ? launch_rate<T>(launch, stage, slot, stream)
+               : launch_points<T>(launch, stage, slot, stream);
+}
+
 /* The solve and the stages that are fused with it, from pass `pass` on; returns how many passes
  * these are, 0: it is no solve. A sum is added to the solution where it is stored, and a rate along
  * the lines' own axis is taken where they are loaded. */
@@ -169,8 +210,8 @@ extern "C" cudaError_t adi_launch(const struct launch *launch_, int slot, cudaSt
         const uint64_t solved = find_lines(launch_, pass, end, &lines);
         const struct stage stage = stage_of(plan, pass);
         error = solved > 0                 ? adi_lines_launch(launch_, &lines, stream)
-                : plan->dtype == DTYPE_F32 ? launch_points<float>(launch_, &stage, slot, stream)
-                                           : launch_points<double>(launch_, &stage, slot, stream);
+                : plan->dtype == DTYPE_F32 ? launch_stage<float>(launch_, &stage, slot, stream)
+                                           : launch_stage<double>(launch_, &stage, slot, stream);
         pass += solved > 0 ? solved : 1;
     }
     return error;
