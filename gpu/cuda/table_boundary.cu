@@ -155,7 +155,7 @@ static int pack_of(const table_header *header)
 static void choose_stage(struct table_shape *shape, struct table_face *face,
                          const table_header *header, int use)
 {
-    const int64_t element = header->dtype == DTYPE_F32 ? 4 : 8, V = pack_of(header);
+    const int64_t element = (int64_t)dtype_element_bytes(header->dtype), V = pack_of(header);
     const int32_t map = header->axis_of[AXIS_X].side[face->side].map;
     const int64_t read = points_read(header, use, AXIS_X, face->side, face->layers);
     const int64_t staged = (read + V - 1) / V * V;

@@ -159,7 +159,7 @@ static int64_t equal_step(int64_t n, int64_t most)
 
 static int64_t element_bytes(const struct tile *tile)
 {
-    return tile->table->dtype == DTYPE_F32 ? 4 : 8;
+    return (int64_t)dtype_element_bytes(tile->table->dtype);
 }
 
 /* Rows along y that a tile of several levels may have, for its rings to take half of the second
