@@ -98,12 +98,33 @@ static __global__ void __launch_bounds__(WIDE *HIGH)
             march(work, adi, x, y, first, first + MARCH < nz ? first + MARCH : nz, field);
 }
 
+/* A march for each of the columns of a plane's rows and of so many planes, of all fields. */
+template <class Work>
+static cudaError_t launch_marches(const struct launch *launch, const struct adi *adi,
+                                  int64_t columns, void (*kernel)(Work), Work *work,
+                                  cudaStream_t stream)
+{
+    const int64_t blocks_x = (columns + WIDE - 1) / WIDE;
+    const int64_t blocks_y = (adi->axis[AXIS_Y].n + HIGH - 1) / HIGH;
+    const int64_t blocks = blocks_x * blocks_y * ((adi->axis[AXIS_Z].n + MARCH - 1) / MARCH);
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    work->blocks_x = (uint32_t)blocks_x;
+    work->blocks_y = (uint32_t)blocks_y;
+    work->batch = (int64_t)launch->plan->batch;
+    if (launch->operands)
+        work->operands = *launch->operands;
+    const dim3 grid((unsigned)blocks,
+                    (unsigned)(work->batch < FIELDS ? work->batch : (int64_t)FIELDS));
+    void *arguments[] = {work};
+    return cudaLaunchKernel(kernel, grid, dim3(WIDE, HIGH), arguments, 0, stream);
+}
+
 template <typename T>
 static cudaError_t launch_points(const struct launch *launch, const struct stage *stage, int slot,
                                  cudaStream_t stream)
 {
-    const struct plan *plan = launch->plan;
-    const struct adi *adi = (const struct adi *)plan_table_rows(plan->table);
+    const struct adi *adi = (const struct adi *)plan_table_rows(launch->plan->table);
     work<T> work = {};
     work.slot = slot;
     work.kind = stage->kind;
@@ -111,21 +132,7 @@ static cudaError_t launch_points(const struct launch *launch, const struct stage
     work.read = (const T *)launch_array(launch, stage->read);
     work.base = (const T *)launch_array(launch, stage->base);
     work.write = (T *)launch_array(launch, stage->write);
-    if (launch->operands)
-        work.operands = *launch->operands;
-    const int64_t blocks_x = (adi->axis[AXIS_X].n + WIDE - 1) / WIDE;
-    const int64_t blocks_y = (adi->axis[AXIS_Y].n + HIGH - 1) / HIGH;
-    const int64_t blocks_z = (adi->axis[AXIS_Z].n + MARCH - 1) / MARCH;
-    const int64_t blocks = blocks_x * blocks_y * blocks_z;
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    work.blocks_x = (uint32_t)blocks_x;
-    work.blocks_y = (uint32_t)blocks_y;
-    work.batch = (int64_t)plan->batch;
-    const dim3 grid((unsigned)blocks,
-                    (unsigned)(work.batch < FIELDS ? work.batch : (int64_t)FIELDS));
-    void *arguments[] = {&work};
-    return cudaLaunchKernel(adi_points_kernel<T>, grid, dim3(WIDE, HIGH), arguments, 0, stream);
+    return launch_marches(launch, adi, adi->axis[AXIS_X].n, adi_points_kernel<T>, &work, stream);
 }
 
 template <typename T>
@@ -133,30 +140,15 @@ static cudaError_t launch_rate(const struct launch *launch, const struct stage *
                                cudaStream_t stream)
 {
     enum { V = 16 / sizeof(T) };
-    const struct plan *plan = launch->plan;
-    const struct adi *adi = (const struct adi *)plan_table_rows(plan->table);
-    const bool packs = adi->axis[AXIS_X].n % V == 0;
-    const int64_t packs_x = adi->axis[AXIS_X].n / (packs ? V : 1);
+    const struct adi *adi = (const struct adi *)plan_table_rows(launch->plan->table);
+    const int64_t nx = adi->axis[AXIS_X].n;
     rate_work<T> work = {};
     work.slot = slot;
     work.planes = MARCH;
-    work.batch = (int64_t)plan->batch;
     work.read = (const T *)launch_array(launch, stage->base);
     work.write = (T *)launch_array(launch, stage->write);
-    if (launch->operands)
-        work.operands = *launch->operands;
-    const int64_t blocks_x = (packs_x + WIDE - 1) / WIDE;
-    const int64_t blocks_y = (adi->axis[AXIS_Y].n + HIGH - 1) / HIGH;
-    const int64_t blocks = blocks_x * blocks_y * ((adi->axis[AXIS_Z].n + MARCH - 1) / MARCH);
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    work.blocks_x = (uint32_t)blocks_x;
-    work.blocks_y = (uint32_t)blocks_y;
-    const dim3 grid((unsigned)blocks,
-                    (unsigned)(work.batch < FIELDS ? work.batch : (int64_t)FIELDS));
-    void *arguments[] = {&work};
-    return cudaLaunchKernel(packs ? adi_rate_kernel<T, V> : adi_rate_kernel<T, 1>, grid,
-                            dim3(WIDE, HIGH), arguments, 0, stream);
+    return nx % V == 0 ? launch_marches(launch, adi, nx / V, adi_rate_kernel<T, V>, &work, stream)
+                       : launch_marches(launch, adi, nx, adi_rate_kernel<T, 1>, &work, stream);
 }
 
 /* A stage at each point. */

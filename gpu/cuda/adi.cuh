@@ -85,3 +85,12 @@ static __device__ __forceinline__ const T *factors_of(const struct adi *adi, int
 {
     return (const T *)((const char *)adi + adi->axis[axis].lines.at);
 }
+
+/* V elements in one access, in either memory. */
+template <int V, typename T> static __device__ __forceinline__ pack<T, V> plain_pack(const T *p)
+{
+    if constexpr (V == 1)
+        return {{*p}};
+    else
+        return shared_pack(p);
+}

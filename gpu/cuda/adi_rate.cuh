@@ -67,14 +67,6 @@ static __device__ __forceinline__ int64_t step_of(const struct adi_axis *axis, i
     return !axis->active || (outside && !axis->periodic) ? 0 : periodic_step(axis, i, to, (T)0);
 }
 
-template <int V, typename T> static __device__ __forceinline__ pack<T, V> loaded(const T *p)
-{
-    if constexpr (V == 1)
-        return {{*p}};
-    else
-        return shared_pack(p);
-}
-
 template <typename T, int V>
 static __device__ __forceinline__ void march_rate(const rate_work<T> &work, const struct adi *adi,
                                                   int64_t x, int64_t y, int64_t begin, int64_t end,
@@ -103,15 +95,15 @@ static __device__ __forceinline__ void march_rate(const rate_work<T> &work, cons
             row.g = edge_number(adi, &work.operands, axis, row.side, field, at, (T)0);
     };
     int64_t i = (begin * ny + y) * nx + x;
-    pack<T, V> own = loaded<V>(u + i);
-    pack<T, V> below = loaded<V>(u + i + step_of<T>(&axes[AXIS_Z], begin, begin - 1));
-    pack<T, V> above = loaded<V>(u + i + step_of<T>(&axes[AXIS_Z], begin, begin + 1));
+    pack<T, V> own = plain_pack<V>(u + i);
+    pack<T, V> below = plain_pack<V>(u + i + step_of<T>(&axes[AXIS_Z], begin, begin - 1));
+    pack<T, V> above = plain_pack<V>(u + i + step_of<T>(&axes[AXIS_Z], begin, begin + 1));
     for (int64_t z = begin; z < end; z++, i += plane) {
         const bool at_end = z + 1 >= nz;
         pack<T, V> ahead = above, result;
         if (z + 1 < end) /* what is above the next plane */
-            ahead = loaded<V>(u + i + plane + step_of<T>(&axes[AXIS_Z], z + 1, z + 2));
-        const pack<T, V> y_low = loaded<V>(u + i + low), y_high = loaded<V>(u + i + high);
+            ahead = plain_pack<V>(u + i + plane + step_of<T>(&axes[AXIS_Z], z + 1, z + 2));
+        const pack<T, V> y_low = plain_pack<V>(u + i + low), y_high = plain_pack<V>(u + i + high);
         const T x_low = u[i + left], x_high = u[i + right];
         rate_row<T> row_z;
         if (z == 0 || at_end)

@@ -4,6 +4,7 @@
 #include "gpu/cuda/adi.cuh"
 
 #include <cuda_pipeline.h>
+#include <type_traits>
 
 enum {
     WARP = 32,
@@ -32,15 +33,6 @@ static __device__ __forceinline__ int64_t begin_of(const solve_work<T> &work, in
     return line / work.stride * work.length + line % work.stride;
 }
 
-/* V elements in one access, in either memory. */
-template <int V, typename T> static __device__ __forceinline__ pack<T, V> plain_pack(const T *p)
-{
-    if constexpr (V == 1)
-        return {{*p}};
-    else
-        return shared_pack(p);
-}
-
 /* COUNT packs of a tile, `step` elements apart there and `stride` in device memory, with a base
  * added; their loads do not wait for each other. */
 template <int COUNT, int V, bool BASED, typename T>
@@ -64,27 +56,27 @@ static __device__ __forceinline__ void store_packs(const T *tile, int step, T *t
     }
 }
 
-/* The same for as many as there are, COUNT at once. */
-template <int COUNT, int V, bool BASED, typename T>
+/* The same for as many as there are, COUNT at once, of arrays from `begin` on; NULL: no base. */
+template <int COUNT, int V, typename T>
 static __device__ __forceinline__ void store_all(int packs, const T *tile, int step, T *to,
-                                                 const T *base, int64_t stride)
+                                                 const T *base, int64_t begin, int64_t stride)
 {
-    int k = 0;
-    for (; k + COUNT <= packs; k += COUNT)
-        store_packs<COUNT, V, BASED>(tile + k * step, step, to + k * stride, base + k * stride,
+    auto all = [&](auto based) {
+        constexpr bool BASED = decltype(based)::value;
+        const T *const from = (BASED ? base : to) + begin;
+        T *const into = to + begin;
+        int k = 0;
+        for (; k + COUNT <= packs; k += COUNT)
+            store_packs<COUNT, V, BASED>(tile + k * step, step, into + k * stride,
+                                         from + k * stride, stride);
+        for (; k < packs; k++)
+            store_packs<1, V, BASED>(tile + k * step, step, into + k * stride, from + k * stride,
                                      stride);
-    for (; k < packs; k++)
-        store_packs<1, V, BASED>(tile + k * step, step, to + k * stride, base + k * stride, stride);
-}
-
-/* Bring a line of memory to the second cache. */
-static __device__ __forceinline__ void foresee(const void *p)
-{
-#ifdef __CUDA_ARCH__
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-#else
-    (void)p;
-#endif
+    };
+    if (base)
+        all(std::true_type());
+    else
+        all(std::false_type());
 }
 
 /* LINES lines that lie side by side, as a tile with rows of as many elements; V of them, 16 bytes,
@@ -147,19 +139,14 @@ template <typename T, int LINES, int V> struct across {
         const int packs = copies && i < rows ? (rows - i + TOGETHER - 1) / TOGETHER : 0;
         const int64_t begin = pack + (first + i) * stride;
         const T *from = tile + (row + i) * LINES + lane;
-        if (base)
-            store_all<STORED, V, true>(packs, from, TOGETHER * LINES, to + begin, base + begin,
-                                       TOGETHER * stride);
-        else
-            store_all<STORED, V, false>(packs, from, TOGETHER * LINES, to + begin, to + begin,
-                                        TOGETHER * stride);
+        store_all<STORED, V>(packs, from, TOGETHER * LINES, to, base, begin, TOGETHER * stride);
     }
     /* Rows of a base that store() is to read. */
     __device__ __forceinline__ void foresee_rows(const T *base, int64_t first, int rows) const
     {
         if (copies)
             for (int i = threadIdx.x; i < rows; i += WARP)
-                foresee(base + pack + (first + i) * stride - threadIdx.x % PACKS * V);
+                prefetch_l2(base + pack + (first + i) * stride - threadIdx.x % PACKS * V);
     }
 };
 
@@ -229,19 +216,14 @@ template <typename T, int LINES, int V> struct along {
         for (int i = threadIdx.x % PACKS * V; i < rows; i += WARP) {
             const int64_t begin = ((int64_t)blockIdx.x * LINES + line) * length + first + i;
             const T *from = tile + line * pitch + row + i;
-            if (base)
-                store_all<STORED, V, true>(count, from, V * pitch, to + begin, base + begin,
-                                           V * length);
-            else
-                store_all<STORED, V, false>(count, from, V * pitch, to + begin, to + begin,
-                                            V * length);
+            store_all<STORED, V>(count, from, V * pitch, to, base, begin, V * length);
         }
     }
     __device__ __forceinline__ void foresee_rows(const T *base, int64_t first, int rows) const
     {
         if (solves)
             for (int i = 0; i < rows; i += 128 / sizeof(T))
-                foresee(base + own + first + i);
+                prefetch_l2(base + own + first + i);
     }
 };
 

@@ -51,6 +51,16 @@ static __device__ __forceinline__ double centre_weight(int slot, double)
     return table[slot].centre;
 }
 
+/* Bring the line of p to the L2. */
+static __device__ __forceinline__ void prefetch_l2(const void *p)
+{
+#ifdef __CUDA_ARCH__
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#else
+    (void)p;
+#endif
+}
+
 /* V neighbours along x that one thread computes: 16 bytes where rows are aligned, else one point.
  */
 template <typename T, int V> struct pack {

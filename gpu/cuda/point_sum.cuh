@@ -21,16 +21,6 @@ static __device__ __forceinline__ pack<T, 1> load_once(const T *p, pack<T, 1> *)
     return {{__ldcs(p)}};
 }
 
-/* Bring the line of p to the L2. */
-static __device__ __forceinline__ void prefetch_l2(const void *p)
-{
-#ifdef __CUDA_ARCH__
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-#else
-    (void)p;
-#endif
-}
-
 /* What a kernel's points are: a constant, so that what is simpler has no instruction of the rest.
  */
 enum point_kind {
