@@ -453,9 +453,10 @@ def unchanged(daemon):
     """The test must leave no job, field, byte or descriptor behind."""
     before = settled(daemon)
 
-    def is_left():
-        now = settled(daemon)  # fewer descriptors: some of an earlier test were still being closed
-        return now[:3] != before[:3] or any(map(operator.gt, now[3], before[3]))
+    def is_left():  # less than before is right: an earlier test's were still being given back
+        now = settled(daemon)
+        return now[0] > before[0] or now[1] > before[1] or any(
+            any(map(operator.gt, now[i], before[i])) for i in (2, 3))
     yield
     daemon.close_clients()
     eventually(lambda: not is_left(), f"as before: {before}; now {settled(daemon)}")
