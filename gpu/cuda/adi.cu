@@ -14,32 +14,6 @@ template <typename T> struct work {
     struct operands operands;
 };
 
-/* dt (A u + s) of a field κ along every axis at points away from all edges, as numerics/adi_point.h
- * has it. */
-template <typename T> struct inner_rate {
-    T weight[AXIS_COUNT], dt, source_value;
-    const T *k, *source;
-    bool active[AXIS_COUNT];
-
-    __device__ __forceinline__ inner_rate(const struct adi *adi, const work<T> &work)
-    {
-        for (int a = 0; a < AXIS_COUNT; a++) {
-            weight[a] = (T)adi->axis[a].weight;
-            active[a] = adi->axis[a].active;
-        }
-        dt = (T)adi->dt;
-        source_value = (T)adi->source_value;
-        k = (const T *)work.operands.at[OPERAND_COEFFICIENT];
-        source = adi->source ? (const T *)work.operands.at[OPERAND_SOURCE] : nullptr;
-    }
-    __device__ __forceinline__ T along(int a, int64_t i, int64_t stride, T below, T own, T above,
-                                       T acc) const
-    {
-        const T down = below - own, up = above - own;
-        return fused(weight[a], (k[i - stride] + k[i]) * down + (k[i + stride] + k[i]) * up, acc);
-    }
-};
-
 /* The points (x, y) of the planes [first, last) of a field. */
 template <typename T>
 static __device__ __forceinline__ void march(const work<T> &work, const struct adi *adi, int64_t x,
@@ -47,38 +21,14 @@ static __device__ __forceinline__ void march(const work<T> &work, const struct a
 {
     const int64_t nx = adi->axis[AXIS_X].n, ny = adi->axis[AXIS_Y].n, nz = adi->axis[AXIS_Z].n;
     const int64_t plane = nx * ny, begin = field * plane * nz;
-    const inner_rate<T> rates(adi, work);
-    const bool has_x = rates.active[AXIS_X], has_y = rates.active[AXIS_Y];
-    const bool has_z = rates.active[AXIS_Z];
-    const bool inside = adi->coefficient && work.kind == STAGE_RATE && work.axis == AXIS_COUNT &&
-                        ((x > 0 && x < nx - 1) || !has_x) && ((y > 0 && y < ny - 1) || !has_y);
     const T *u = work.base + begin;
     int64_t i = (first * ny + y) * nx + x;
-    T below = first > 0 ? u[i - plane] : (T)0, own = u[i], above = (T)0;
     for (int64_t z = first; z < last; z++, i += plane) {
-        const int64_t place = begin + i;
-        T result = (T)0;
-        if (z + 1 < nz)
-            above = u[i + plane];
-        if (work.kind == STAGE_ADD) {
-            result = own + work.read[place];
-        } else if (inside && ((z > 0 && z < nz - 1) || !has_z)) {
-            if (has_x)
-                result = rates.along(AXIS_X, place, 1, u[i - 1], own, u[i + 1], result);
-            if (has_y)
-                result = rates.along(AXIS_Y, place, nx, u[i - nx], own, u[i + nx], result);
-            if (has_z)
-                result = rates.along(AXIS_Z, place, plane, below, own, above, result);
-            const T s = rates.source ? rates.source[place] : rates.source_value;
-            result = fused(rates.dt, s, result);
-        } else {
-            const int64_t at[AXIS_COUNT] = {x, y, z};
-            result = work.kind == STAGE_IMPOSE ? impose(adi, &work.operands, own, field, at)
-                                               : rate(adi, &work.operands, work.axis, u, field, at);
-        }
-        work.write[place] = result;
-        below = own;
-        own = above;
+        const int64_t place = begin + i, at[AXIS_COUNT] = {x, y, z};
+        work.write[place] = work.kind == STAGE_ADD ? u[i] + work.read[place]
+                            : work.kind == STAGE_IMPOSE
+                                ? impose(adi, &work.operands, u[i], field, at)
+                                : rate(adi, &work.operands, work.axis, u, field, at);
     }
 }
 
@@ -98,6 +48,11 @@ static __global__ void __launch_bounds__(WIDE *HIGH)
             march(work, adi, x, y, first, first + MARCH < nz ? first + MARCH : nz, field);
 }
 
+static unsigned fields_of(int64_t batch)
+{
+    return (unsigned)(batch < FIELDS ? batch : (int64_t)FIELDS);
+}
+
 /* A march for each of the columns of a plane's rows and of so many planes, of all fields. */
 template <class Work>
 static cudaError_t launch_marches(const struct launch *launch, const struct adi *adi,
@@ -114,8 +69,7 @@ static cudaError_t launch_marches(const struct launch *launch, const struct adi 
     work->batch = (int64_t)launch->plan->batch;
     if (launch->operands)
         work->operands = *launch->operands;
-    const dim3 grid((unsigned)blocks,
-                    (unsigned)(work->batch < FIELDS ? work->batch : (int64_t)FIELDS));
+    const dim3 grid((unsigned)blocks, fields_of(work->batch));
     void *arguments[] = {work};
     return cudaLaunchKernel(kernel, grid, dim3(WIDE, HIGH), arguments, 0, stream);
 }
@@ -142,13 +96,27 @@ static cudaError_t launch_rate(const struct launch *launch, const struct stage *
     enum { V = 16 / sizeof(T) };
     const struct adi *adi = (const struct adi *)plan_table_rows(launch->plan->table);
     const int64_t nx = adi->axis[AXIS_X].n;
+    const bool packs = nx % V == 0, field = adi->coefficient;
     rate_work<T> work = {};
     work.slot = slot;
     work.planes = MARCH;
     work.read = (const T *)launch_array(launch, stage->base);
     work.write = (T *)launch_array(launch, stage->write);
-    return nx % V == 0 ? launch_marches(launch, adi, nx / V, adi_rate_kernel<T, V>, &work, stream)
-                       : launch_marches(launch, adi, nx, adi_rate_kernel<T, 1>, &work, stream);
+    const auto kernel = packs && field ? adi_rate_kernel<T, V, true>
+                        : packs        ? adi_rate_kernel<T, V, false>
+                        : field        ? adi_rate_kernel<T, 1, true>
+                                       : adi_rate_kernel<T, 1, false>;
+    const cudaError_t error =
+        launch_marches(launch, adi, packs ? nx / V : nx, kernel, &work, stream);
+    int64_t edges = 0;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        edges += edge_points(adi, a);
+    if (error != cudaSuccess || edges == 0)
+        return error;
+    enum { THREADS = 256 };
+    const dim3 grid((unsigned)((edges + THREADS - 1) / THREADS), fields_of(work.batch));
+    void *arguments[] = {&work};
+    return cudaLaunchKernel(adi_edges_kernel<T>, grid, dim3(THREADS), arguments, 0, stream);
 }
 
 /* A stage at each point. */
@@ -156,9 +124,8 @@ template <typename T>
 static cudaError_t launch_stage(const struct launch *launch, const struct stage *stage, int slot,
                                 cudaStream_t stream)
 {
-    const struct adi *adi = (const struct adi *)plan_table_rows(launch->plan->table);
-    const bool all = stage->kind == STAGE_RATE && stage->axis == AXIS_COUNT && !adi->coefficient;
-    return all ? launch_rate<T>(launch, stage, slot, stream)
+    return stage->kind == STAGE_RATE && stage->axis == AXIS_COUNT
+               ? launch_rate<T>(launch, stage, slot, stream)
                : launch_points<T>(launch, stage, slot, stream);
 }
 

@@ -1,6 +1,6 @@
-/* dt (A u + s) along all axes where κ is a number: a thread marches along z with V neighbours along
- * x, three planes of which are in registers and one more on its way. Rows of edges are evaluated
- * with all others, in the order of numerics/adi_point.h. */
+/* dt (A u + s) along all axes. Between the edges a thread marches along z with V neighbours along
+ * x, three planes of which are in registers and one more on its way. The points of the edges, which
+ * have rows of their own, are evaluated after them by numerics/adi_point.h, a thread each. */
 #pragma once
 
 #include "gpu/cuda/adi.cuh"
@@ -14,50 +14,6 @@ template <typename T> struct rate_work {
     struct operands operands;
 };
 
-/* What a point's term along an axis is: that between two neighbours, or the row of an edge. */
-template <typename T> struct rate_row {
-    int side;    /* −1: between two */
-    bool varies; /* its datum is an array's */
-    T next, own, datum, g;
-
-    __device__ __forceinline__ rate_row() : side(-1), varies(false)
-    {
-    }
-    __device__ __forceinline__ rate_row(const struct adi_axis *axis, int64_t i)
-    {
-        side = axis->active ? adi_edge_of(axis, i) : -1;
-        next = own = datum = g = (T)0;
-        varies = false;
-        if (side < 0)
-            return;
-        const struct side *of = side == SIDE_LOW ? &axis->side[SIDE_LOW] : &axis->side[SIDE_HIGH];
-        const struct adi_edge *edge =
-            side == SIDE_LOW ? &axis->edge[SIDE_LOW] : &axis->edge[SIDE_HIGH];
-        const struct side_number *number =
-            of->datum >= SIDE_DATUM_MIXED_NODE ? &of->constant : &of->value;
-        next = (T)edge->next;
-        own = (T)edge->own;
-        datum = (T)edge->datum;
-        varies = number->operand >= 0;
-        g = varies ? (T)0 : (T)number->number;
-    }
-    __device__ __forceinline__ T term(T weight, T below, T f, T above, T acc) const
-    {
-        const T down = below - f, up = above - f;
-        if (side < 0)
-            return fused(weight, down + up, acc);
-        acc = fused(next, side == SIDE_LOW ? up : down, acc);
-        acc = fused(own, f, acc);
-        return fused(datum, g, acc);
-    }
-};
-
-/* Is the point i of an axis held? */
-static __device__ __forceinline__ bool held_at(const struct adi_axis *axis, int64_t i)
-{
-    return i < axis->side[SIDE_LOW].held || axis->n - 1 - i < axis->side[SIDE_HIGH].held;
-}
-
 /* From point i to its neighbours; where it has none, to itself. */
 template <typename T>
 static __device__ __forceinline__ int64_t step_of(const struct adi_axis *axis, int64_t i,
@@ -67,80 +23,130 @@ static __device__ __forceinline__ int64_t step_of(const struct adi_axis *axis, i
     return !axis->active || (outside && !axis->periodic) ? 0 : periodic_step(axis, i, to, (T)0);
 }
 
-template <typename T, int V>
+/* V points of an array, and where a march finds their neighbours. */
+template <typename T, int V> struct marching {
+    const T *at;
+    pack<T, V> below, own, above, ahead, low, high;
+    T left, right;
+
+    __device__ __forceinline__ void begin(const T *points, int64_t to_below, int64_t to_above)
+    {
+        at = points;
+        own = plain_pack<V>(at);
+        below = plain_pack<V>(at + to_below);
+        ahead = above = plain_pack<V>(at + to_above);
+    }
+    __device__ __forceinline__ void load(const int64_t (&beside)[4])
+    {
+        low = plain_pack<V>(at + beside[0]);
+        high = plain_pack<V>(at + beside[1]);
+        left = at[beside[2]];
+        right = at[beside[3]];
+    }
+    __device__ __forceinline__ void next(int64_t plane)
+    {
+        below = own;
+        own = above;
+        above = ahead;
+        at += plane;
+    }
+    __device__ __forceinline__ T before(int v) const
+    {
+        return v == 0 ? left : own.v[v == 0 ? 0 : v - 1];
+    }
+    __device__ __forceinline__ T after(int v) const
+    {
+        return v == V - 1 ? right : own.v[v == V - 1 ? v : v + 1];
+    }
+};
+
+template <typename T>
+static __device__ __forceinline__ T term(T weight, T below, T f, T above, T acc)
+{
+    return fused(weight, (below - f) + (above - f), acc);
+}
+
+/* The same of a field κ. */
+template <typename T>
+static __device__ __forceinline__ T term(T weight, T below, T f, T above, T k_below, T k, T k_above,
+                                         T acc)
+{
+    return fused(weight, (k_below + k) * (below - f) + (k_above + k) * (above - f), acc);
+}
+
+template <typename T, int V, bool FIELD>
 static __device__ __forceinline__ void march_rate(const rate_work<T> &work, const struct adi *adi,
                                                   int64_t x, int64_t y, int64_t begin, int64_t end,
                                                   int64_t field)
 {
     const struct adi_axis *const axes = adi->axis;
     const int64_t nx = axes[AXIS_X].n, ny = axes[AXIS_Y].n, nz = axes[AXIS_Z].n;
-    const int64_t plane = nx * ny, from = field * plane * nz;
-    const T *u = work.read + from;
-    const T *source = adi->source ? (const T *)work.operands.at[OPERAND_SOURCE] + from : nullptr;
+    const int64_t plane = nx * ny;
+    const int64_t first = field * plane * nz + (begin * ny + y) * nx + x;
+    const T *source = adi->source ? (const T *)work.operands.at[OPERAND_SOURCE] + first : nullptr;
     const T dt = (T)adi->dt, source_value = (T)adi->source_value;
     const bool has_x = axes[AXIS_X].active, has_y = axes[AXIS_Y].active;
     const bool has_z = axes[AXIS_Z].active;
     const T weight_x = (T)axes[AXIS_X].weight, weight_y = (T)axes[AXIS_Y].weight;
     const T weight_z = (T)axes[AXIS_Z].weight;
-    const int64_t left = step_of<T>(&axes[AXIS_X], x, x - 1);
-    const int64_t right = V - 1 + step_of<T>(&axes[AXIS_X], x + V - 1, x + V);
-    const int64_t low = step_of<T>(&axes[AXIS_Y], y, y - 1);
-    const int64_t high = step_of<T>(&axes[AXIS_Y], y, y + 1);
-    rate_row<T> first_x(&axes[AXIS_X], x), last_x(&axes[AXIS_X], x + V - 1);
-    rate_row<T> row_y(&axes[AXIS_Y], y);
-    const bool held_y = held_at(&axes[AXIS_Y], y);
-    auto number_of = [&](rate_row<T> &row, int axis, int64_t at_x, int64_t z) {
-        const int64_t at[AXIS_COUNT] = {at_x, y, z};
-        if (row.varies)
-            row.g = edge_number(adi, &work.operands, axis, row.side, field, at, (T)0);
-    };
-    int64_t i = (begin * ny + y) * nx + x;
-    pack<T, V> own = plain_pack<V>(u + i);
-    pack<T, V> below = plain_pack<V>(u + i + step_of<T>(&axes[AXIS_Z], begin, begin - 1));
-    pack<T, V> above = plain_pack<V>(u + i + step_of<T>(&axes[AXIS_Z], begin, begin + 1));
-    for (int64_t z = begin; z < end; z++, i += plane) {
-        const bool at_end = z + 1 >= nz;
-        pack<T, V> ahead = above, result;
-        if (z + 1 < end) /* what is above the next plane */
-            ahead = plain_pack<V>(u + i + plane + step_of<T>(&axes[AXIS_Z], z + 1, z + 2));
-        const pack<T, V> y_low = plain_pack<V>(u + i + low), y_high = plain_pack<V>(u + i + high);
-        const T x_low = u[i + left], x_high = u[i + right];
-        rate_row<T> row_z;
-        if (z == 0 || at_end)
-            row_z = rate_row<T>(&axes[AXIS_Z], z);
-        number_of(first_x, AXIS_X, x, z);
-        number_of(last_x, AXIS_X, x + V - 1, z);
-        const bool held = held_y || held_at(&axes[AXIS_Z], z);
+    const int64_t beside[] = {
+        step_of<T>(&axes[AXIS_Y], y, y - 1), step_of<T>(&axes[AXIS_Y], y, y + 1),
+        step_of<T>(&axes[AXIS_X], x, x - 1), V - 1 + step_of<T>(&axes[AXIS_X], x + V - 1, x + V)};
+    const int64_t to_below = step_of<T>(&axes[AXIS_Z], begin, begin - 1);
+    const int64_t to_above = step_of<T>(&axes[AXIS_Z], begin, begin + 1);
+    const int64_t over_end = nz > 1 ? plane + step_of<T>(&axes[AXIS_Z], nz - 1, nz) : 0;
+    marching<T, V> u, k;
+    u.begin(work.read + first, to_below, to_above);
+    if (FIELD)
+        k.begin((const T *)work.operands.at[OPERAND_COEFFICIENT] + first, to_below, to_above);
+    T *to = work.write + first;
+#pragma unroll 1
+    for (int64_t z = begin; z < end; z++, to += plane) {
+        const int64_t to_ahead = z + 2 < nz ? 2 * plane : over_end;
+        pack<T, V> result;
+        if (z + 1 < end) {
+            u.ahead = plain_pack<V>(u.at + to_ahead);
+            if (FIELD)
+                k.ahead = plain_pack<V>(k.at + to_ahead);
+        }
+        u.load(beside);
+        if (FIELD)
+            k.load(beside);
 #pragma unroll
         for (int v = 0; v < V; v++) {
-            const T f = own.v[v];
+            const T f = u.own.v[v];
             T acc = (T)0;
-            if (has_x) {
-                const T before = v == 0 ? x_low : own.v[v == 0 ? 0 : v - 1];
-                const T after = v == V - 1 ? x_high : own.v[v == V - 1 ? v : v + 1];
-                acc = v == 0       ? first_x.term(weight_x, before, f, after, acc)
-                      : v == V - 1 ? last_x.term(weight_x, before, f, after, acc)
-                                   : fused(weight_x, (before - f) + (after - f), acc);
+            if (FIELD) {
+                const T own = k.own.v[v];
+                if (has_x)
+                    acc = term(weight_x, u.before(v), f, u.after(v), k.before(v), own, k.after(v),
+                               acc);
+                if (has_y)
+                    acc = term(weight_y, u.low.v[v], f, u.high.v[v], k.low.v[v], own, k.high.v[v],
+                               acc);
+                if (has_z)
+                    acc = term(weight_z, u.below.v[v], f, u.above.v[v], k.below.v[v], own,
+                               k.above.v[v], acc);
+            } else {
+                if (has_x)
+                    acc = term(weight_x, u.before(v), f, u.after(v), acc);
+                if (has_y)
+                    acc = term(weight_y, u.low.v[v], f, u.high.v[v], acc);
+                if (has_z)
+                    acc = term(weight_z, u.below.v[v], f, u.above.v[v], acc);
             }
-            number_of(row_y, AXIS_Y, x + v, z);
-            if (has_y)
-                acc = row_y.term(weight_y, y_low.v[v], f, y_high.v[v], acc);
-            number_of(row_z, AXIS_Z, x + v, z);
-            if (has_z)
-                acc = row_z.term(weight_z, below.v[v], f, above.v[v], acc);
-            acc = fused(dt, source ? source[i + v] : source_value, acc);
-            const bool held_x = (v == 0 || v == V - 1 || V == 1) && held_at(&axes[AXIS_X], x + v);
-            result.v[v] = held || held_x ? (T)0 : acc;
+            result.v[v] = fused(dt, source ? source[v] : source_value, acc);
         }
-        store_pack(work.write + from + i, result);
-        below = own;
-        own = above;
-        above = ahead;
+        store_pack(to, result);
+        u.next(plane);
+        if (FIELD)
+            k.next(plane);
+        source += source ? plane : 0;
     }
 }
 
-template <typename T, int V>
-static __global__ void __launch_bounds__(256)
+template <typename T, int V, bool FIELD>
+static __global__ void __launch_bounds__(256, FIELD ? 2 : 3)
     adi_rate_kernel(const __grid_constant__ rate_work<T> work)
 {
     const struct adi *adi = adi_of(work.slot);
@@ -152,6 +158,38 @@ static __global__ void __launch_bounds__(256)
     const int64_t first = (int64_t)(block / work.blocks_y) * work.planes;
     if (x < adi->axis[AXIS_X].n && y < adi->axis[AXIS_Y].n)
         for (int64_t field = blockIdx.y; field < work.batch; field += gridDim.y)
-            march_rate<T, V>(work, adi, x, y, first,
-                             first + work.planes < nz ? first + work.planes : nz, field);
+            march_rate<T, V, FIELD>(work, adi, x, y, first,
+                                    first + work.planes < nz ? first + work.planes : nz, field);
+}
+
+/* Points of both faces of axis `a`: 0 where it has no edges. */
+static __host__ __device__ __forceinline__ int64_t edge_points(const struct adi *adi, int a)
+{
+    const struct adi_axis *axis = &adi->axis[a];
+    return axis->active && !axis->periodic ? 2 * ((int64_t)adi->points / axis->n) : 0;
+}
+
+template <typename T>
+static __global__ void __launch_bounds__(256)
+    adi_edges_kernel(const __grid_constant__ rate_work<T> work)
+{
+    const struct adi *adi = adi_of(work.slot);
+    const struct adi_axis *const axes = adi->axis;
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    int a = 0;
+    for (; a < AXIS_COUNT && i >= edge_points(adi, a); a++)
+        i -= edge_points(adi, a);
+    if (a == AXIS_COUNT)
+        return;
+    const int inner = a == AXIS_X ? AXIS_Y : AXIS_X, outer = a == AXIS_Z ? AXIS_Y : AXIS_Z;
+    int64_t at[AXIS_COUNT];
+    at[inner] = i % axes[inner].n;
+    at[outer] = i / axes[inner].n % axes[outer].n;
+    at[a] = i < edge_points(adi, a) / 2 ? 0 : axes[a].n - 1;
+    const int64_t place = (at[AXIS_Z] * axes[AXIS_Y].n + at[AXIS_Y]) * axes[AXIS_X].n + at[AXIS_X];
+    for (int64_t field = blockIdx.y; field < work.batch; field += gridDim.y) {
+        const int64_t begin = field * (int64_t)adi->points;
+        work.write[begin + place] =
+            rate(adi, &work.operands, AXIS_COUNT, work.read + begin, field, at);
+    }
 }
