@@ -14,16 +14,19 @@ static __device__ __forceinline__ T load_factor(const T *from, const struct trid
     return __ldg(from + factors_row(&lines, i, (T)0));
 }
 
+/* Where the rows of a batch are: anywhere, also beyond the line, which the sweep passes by; within
+ * it; or where the factors of all rows are one row's, so that each thread has them. */
+enum place { ANYWHERE, WITHIN, LEVEL };
+
 /* Those of row k of them, of all threads. */
-template <typename T> static __device__ __forceinline__ T factor_of(T own, int k)
+template <place PLACE, typename T> static __device__ __forceinline__ T factor_of(T own, int k)
 {
-    return __shfl_sync(0xffffffffu, own, k);
+    return PLACE == LEVEL ? own : __shfl_sync(0xffffffffu, own, k);
 }
 
 /* BATCH rows from i on of the first sweep, of the second one, and of a periodic line's third. x:
- * row i; f and g: the thread's factors, of which the BATCH from k on are these rows'. Where not all
- * rows are within the line, the sweep passes by those beyond. */
-template <class Lines, bool ALL, typename T>
+ * row i; f and g: the thread's factors, of which the BATCH from k on are these rows'. */
+template <class Lines, place PLACE, typename T>
 static __device__ __forceinline__ void eliminate(const struct tridiagonal &lines, int64_t i, T f,
                                                  int first, T *x, bool works, T &y)
 {
@@ -32,15 +35,15 @@ static __device__ __forceinline__ void eliminate(const struct tridiagonal &lines
     Lines::get(x, r);
 #pragma unroll
     for (int k = 0; k < BATCH; k++) {
-        const T next = fused(factor_of(f, first + k), y, r[k]);
-        y = !ALL && k >= left ? y : k == 0 && i == 0 ? r[k] : next;
+        const T next = fused(factor_of<PLACE>(f, first + k), y, r[k]);
+        y = PLACE == ANYWHERE && k >= left ? y : PLACE != LEVEL && k == 0 && i == 0 ? r[k] : next;
         r[k] = y;
     }
     if (works)
         Lines::put(x, r);
 }
 
-template <class Lines, bool ALL, typename T>
+template <class Lines, place PLACE, typename T>
 static __device__ __forceinline__ void substitute(const struct tridiagonal &lines, int64_t i, T p,
                                                   T q, int first, T *x, bool works, T &next)
 {
@@ -49,11 +52,11 @@ static __device__ __forceinline__ void substitute(const struct tridiagonal &line
     Lines::get(x, r);
 #pragma unroll
     for (int k = 0; k < BATCH; k++)
-        r[k] = factor_of(q, first + k) * r[k];
+        r[k] = factor_of<PLACE>(q, first + k) * r[k];
 #pragma unroll
     for (int k = BATCH - 1; k >= 0; k--) {
-        const T own = fused(factor_of(p, first + k), next, r[k]);
-        next = ALL || k < left - 1 ? own : k == left - 1 ? r[k] : next;
+        const T own = fused(factor_of<PLACE>(p, first + k), next, r[k]);
+        next = PLACE != ANYWHERE || k < left - 1 ? own : k == left - 1 ? r[k] : next;
         r[k] = next;
     }
     if (works)
@@ -67,7 +70,7 @@ static __device__ __forceinline__ void correct(T z, int first, T *x, bool works,
     Lines::get(x, r);
 #pragma unroll
     for (int k = 0; k < BATCH; k++)
-        r[k] = fused(factor_of(z, first + k), around, r[k]);
+        r[k] = fused(factor_of<WITHIN>(z, first + k), around, r[k]);
     if (works)
         Lines::put(x, r);
 }
@@ -112,6 +115,12 @@ static __global__ void __launch_bounds__(WARP)
             __syncwarp();
         bring(next);
     };
+    /* Of the warp's rows from `row` on, as factors_row() has it; the last row is never among them.
+     */
+    const int64_t level_end = lines.n - (lines.count - lines.half);
+    auto is_level = [&](int64_t row) {
+        return row > 0 && row >= lines.half - 1 && row + WARP <= level_end && row + WARP < lines.n;
+    };
     /* A base is asked for two chunks ahead. */
     auto foresee_base = [&](int c) {
         if (work.base && c >= 0 && c < chunks)
@@ -129,13 +138,18 @@ static __global__ void __launch_bounds__(WARP)
             const int64_t row = first_of(c) + i;
             const T f = f_next;
             T *x = at.at(tile, slot_of(c) + i);
-            f_next = load_factor(m, lines, row + WARP);
+            if (!is_level(row) || !is_level(row + WARP))
+                f_next = load_factor(m, lines, row + WARP);
 #pragma unroll
             for (int k = 0; k < WARP; k += BATCH)
-                if (row + k + BATCH <= work.n)
-                    eliminate<Lines, true>(lines, row + k, f, k, x + k * Lines::STEP, works, next);
+                if (is_level(row))
+                    eliminate<Lines, LEVEL>(lines, row + k, f, k, x + k * Lines::STEP, works, next);
+                else if (row + k + BATCH <= work.n)
+                    eliminate<Lines, WITHIN>(lines, row + k, f, k, x + k * Lines::STEP, works,
+                                             next);
                 else
-                    eliminate<Lines, false>(lines, row + k, f, k, x + k * Lines::STEP, works, next);
+                    eliminate<Lines, ANYWHERE>(lines, row + k, f, k, x + k * Lines::STEP, works,
+                                               next);
         }
         leave(c, false, c + SLOTS);
     }
@@ -150,16 +164,21 @@ static __global__ void __launch_bounds__(WARP)
             const int64_t row = first_of(c) + i;
             const T f = f_next, g = g_next;
             T *x = at.at(tile, slot_of(c) + i);
-            f_next = load_factor(p, lines, row - WARP);
-            g_next = load_factor(q, lines, row - WARP);
+            if (!is_level(row) || !is_level(row - WARP)) {
+                f_next = load_factor(p, lines, row - WARP);
+                g_next = load_factor(q, lines, row - WARP);
+            }
 #pragma unroll
             for (int k = WARP - BATCH; k >= 0; k -= BATCH)
-                if (row + k + BATCH < work.n)
-                    substitute<Lines, true>(lines, row + k, f, g, k, x + k * Lines::STEP, works,
-                                            next);
-                else
-                    substitute<Lines, false>(lines, row + k, f, g, k, x + k * Lines::STEP, works,
+                if (is_level(row))
+                    substitute<Lines, LEVEL>(lines, row + k, f, g, k, x + k * Lines::STEP, works,
                                              next);
+                else if (row + k + BATCH < work.n)
+                    substitute<Lines, WITHIN>(lines, row + k, f, g, k, x + k * Lines::STEP, works,
+                                              next);
+                else
+                    substitute<Lines, ANYWHERE>(lines, row + k, f, g, k, x + k * Lines::STEP, works,
+                                                next);
         }
         if (corner && c == chunks - 1) {
             __syncwarp();

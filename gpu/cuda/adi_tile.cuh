@@ -42,17 +42,17 @@ static __device__ __forceinline__ void store_packs(const T *tile, int step, T *t
     pack<T, V> own[COUNT], more[COUNT];
     if (BASED)
 #pragma unroll
-        for (int k = 0; k < COUNT; k++)
-            more[k] = plain_pack<V>(base + k * stride);
+        for (int k = 0; k < COUNT; k++, base += stride)
+            more[k] = plain_pack<V>(base);
 #pragma unroll
     for (int k = 0; k < COUNT; k++)
         own[k] = plain_pack<V>(tile + k * step);
 #pragma unroll
-    for (int k = 0; k < COUNT; k++) {
+    for (int k = 0; k < COUNT; k++, to += stride) {
 #pragma unroll
         for (int v = 0; v < V; v++)
             own[k].v[v] = BASED ? more[k].v[v] + own[k].v[v] : own[k].v[v];
-        store_pack(to + k * stride, own[k]);
+        store_pack(to, own[k]);
     }
 }
 
@@ -63,15 +63,21 @@ static __device__ __forceinline__ void store_all(int packs, const T *tile, int s
 {
     auto all = [&](auto based) {
         constexpr bool BASED = decltype(based)::value;
-        const T *const from = (BASED ? base : to) + begin;
-        T *const into = to + begin;
+        const T *from = (BASED ? base : to) + begin, *own = tile;
+        T *into = to + begin;
         int k = 0;
-        for (; k + COUNT <= packs; k += COUNT)
-            store_packs<COUNT, V, BASED>(tile + k * step, step, into + k * stride,
-                                         from + k * stride, stride);
-        for (; k < packs; k++)
-            store_packs<1, V, BASED>(tile + k * step, step, into + k * stride, from + k * stride,
-                                     stride);
+        for (; k + COUNT <= packs; k += COUNT) {
+            store_packs<COUNT, V, BASED>(own, step, into, from, stride);
+            own += COUNT * step;
+            into += COUNT * stride;
+            from += COUNT * stride;
+        }
+        for (; k < packs; k++) {
+            store_packs<1, V, BASED>(own, step, into, from, stride);
+            own += step;
+            into += stride;
+            from += stride;
+        }
     };
     if (base)
         all(std::true_type());
