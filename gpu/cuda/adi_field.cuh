@@ -8,26 +8,35 @@
 /* What a sweep knows of the row before. */
 template <typename T> struct eliminated {
     T q, above, y, z;
-    bool far; /* its q may be wrong */
+    uint32_t far; /* the largest distance of a divisor's bits: beyond NEAR some q may be wrong */
 };
 
 /* 1 / d. A division branches to what the ends of the exponent's range need, and every row waits for
  * the one before: between these ends the hardware's approximation and a step of Newton's method are
- * rounded right, as the division does it there. `far` is set where d lies beyond them. */
-static __device__ __forceinline__ double reciprocal(double d, bool &)
+ * rounded right, as the division does it there. */
+#ifdef __CUDA_ARCH__
+enum { EXPONENT = 100 };
+#else
+enum { EXPONENT = 3 }; /* for tests */
+#endif
+enum : uint32_t { FLOAT_ONE = 127, NEAR_BEGIN = (FLOAT_ONE - EXPONENT) << 23 };
+enum : uint32_t { NEAR = 2u * EXPONENT << 23 };
+
+static __device__ __forceinline__ double reciprocal(double d, uint32_t &)
 {
     return 1 / d;
 }
-static __device__ __forceinline__ float reciprocal(float d, bool &far)
+static __device__ __forceinline__ float reciprocal(float d, uint32_t &far)
 {
+    uint32_t bits;
+    memcpy(&bits, &d, sizeof bits);
+    far = max(far, bits - NEAR_BEGIN); /* of what is not above 0, too */
 #ifdef __CUDA_ARCH__
     float r;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
-    far |= !(d > 0x1p-100f && d < 0x1p100f);
     return __fmaf_rn(r, __fmaf_rn(-d, r, 1.0f), r);
 #else
-    far |= !(d > 0x1p-3f && d < 0x1p3f); /* for tests */
-    return far ? 0.0f : 1 / d;
+    return far >= NEAR ? 0.0f : 1 / d;
 #endif
 }
 
@@ -90,15 +99,16 @@ static __global__ void __launch_bounds__(WARP)
     }
     const T corner_first = diagonal, corner_low = below;
     const T weight = (T)axis->weight, half = (T)0.5 * weight, dt = (T)adi->dt;
-    const T *source = adi->source ? (const T *)work.operands.at[OPERAND_SOURCE] + at.own : nullptr;
+    const T *source =
+        adi->source && at.solves ? (const T *)work.operands.at[OPERAND_SOURCE] + at.own : nullptr;
     const T source_value = (T)adi->source_value;
     const bool has_source = work.rated && work.axis == AXIS_Z;
 
     __pipeline_wait_prior(SLOTS - 1);
     __syncwarp();
     T k_own = 0, own = 0, sum = 0, flux = 0; /* sum: of κ here and in the next row */
-    eliminated<T> row = {(T)0, (T)0, (T)-0.0, (T)0,
-                         false}; /* 0 · −0 leaves every right side as it is */
+    /* 0 · −0 leaves every right side as it is */
+    eliminated<T> row = {(T)0, (T)0, (T)-0.0, (T)0, 0};
     /* The conductance to the next row, and what flows. */
     auto step = [&](T k_next, T next) {
         sum = k_next + k_own;
@@ -106,22 +116,63 @@ static __global__ void __launch_bounds__(WARP)
         k_own = k_next;
         own = next;
     };
-    /* Row i, given the next row's κ and number, which are still in the tile. */
-    auto eliminate_next = [&](auto exact, int i, T k_next, T next, T from_source) {
+    /* Row i, given the next row's κ and number, which are still in the tile. RATED: its right side
+     * is the rate along the line, SOURCED: with dt s. */
+    auto eliminate_next = [&](auto exact, auto rated, auto sourced, int i, T k_next, T next,
+                              T from_source) {
         const T low = half * sum, flux_low = flux;
         T right = own;
         step(k_next, next);
         const T high = half * sum;
-        if (work.rated) {
+        if (decltype(rated)::value) {
             right = fused(weight, flux - flux_low, (T)0);
-            right = has_source ? fused(dt, from_source, right) : right;
+            right = decltype(sourced)::value ? fused(dt, from_source, right) : right;
             right = held ? (T)0 : right;
         }
         eliminate_row<CORNER, decltype(exact)::value>(row, low, (T)1 + (low + high), high, right,
                                                       (T)0, s + i * STEP, p + i * STEP,
                                                       z + i * STEP);
     };
-    auto source_of = [&](int i) { return source ? source[i * at.stride] : source_value; };
+    auto choose_form = [&](auto eliminate) {
+        if (has_source)
+            eliminate(std::true_type(), std::true_type());
+        else if (work.rated)
+            eliminate(std::true_type(), std::false_type());
+        else
+            eliminate(std::false_type(), std::false_type());
+    };
+    /* BATCH rows from i on, of which no row's datum waits for a row before. */
+    auto eliminate_batch = [&](auto rated, auto sourced, int i) {
+        T k_next[DIVIDED], next[DIVIDED], from_source[DIVIDED];
+        const T *from = source + (decltype(sourced)::value && source ? i * at.stride : 0);
+#pragma unroll
+        for (int j = 0; j < DIVIDED; j++) {
+            k_next[j] = p[(i + j + 1) * STEP];
+            next[j] = s[(i + j + 1) * STEP];
+            from_source[j] = source_value;
+            if (decltype(sourced)::value && source) {
+                from_source[j] = *from;
+                from += at.stride;
+            }
+        }
+        auto eliminate_all = [&](auto exact) {
+#pragma unroll
+            for (int j = 0; j < DIVIDED; j++)
+                eliminate_next(exact, rated, sourced, i + j, k_next[j], next[j], from_source[j]);
+        };
+        const eliminated<T> before = row;
+        const T k_before = k_own, own_before = own, sum_before = sum, flux_before = flux;
+        eliminate_all(std::false_type());
+        if (row.far >= NEAR) {
+            row = before;
+            row.far = 0;
+            k_own = k_before;
+            own = own_before;
+            sum = sum_before;
+            flux = flux_before;
+            eliminate_all(std::true_type());
+        }
+    };
 
     if (works) {
         k_own = p[0];
@@ -140,34 +191,14 @@ static __global__ void __launch_bounds__(WARP)
         }
         if (!CORNER && work.base && c >= chunks - 2)
             at.foresee_rows(work.base, c * work.rows, rows_of(c));
-        for (; i + DIVIDED <= end; i += DIVIDED) {
-            T k_next[DIVIDED], next[DIVIDED], from_source[DIVIDED];
-#pragma unroll
-            for (int j = 0; j < DIVIDED; j++) {
-                k_next[j] = p[(i + j + 1) * STEP];
-                next[j] = s[(i + j + 1) * STEP];
-                from_source[j] = has_source && at.solves ? source_of(i + j) : (T)0;
-            }
-            auto eliminate_all = [&](auto exact) {
-#pragma unroll
-                for (int j = 0; j < DIVIDED; j++)
-                    eliminate_next(exact, i + j, k_next[j], next[j], from_source[j]);
-            };
-            const eliminated<T> before = row;
-            const T k_before = k_own, own_before = own, sum_before = sum, flux_before = flux;
-            eliminate_all(std::false_type());
-            if (row.far) {
-                row = before;
-                k_own = k_before;
-                own = own_before;
-                sum = sum_before;
-                flux = flux_before;
-                eliminate_all(std::true_type());
-            }
-        }
-        for (; i < end; i++)
-            eliminate_next(std::true_type(), i, p[(i + 1) * STEP], s[(i + 1) * STEP],
-                           has_source && at.solves ? source_of(i) : (T)0);
+        choose_form([&](auto rated, auto sourced) {
+            for (; i + DIVIDED <= end; i += DIVIDED)
+                eliminate_batch(rated, sourced, i);
+            for (; i < end; i++)
+                eliminate_next(
+                    std::true_type(), rated, sourced, i, p[(i + 1) * STEP], s[(i + 1) * STEP],
+                    decltype(sourced)::value && source ? source[i * at.stride] : source_value);
+        });
         __pipeline_commit();
     }
     if (CORNER)

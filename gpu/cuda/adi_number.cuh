@@ -115,11 +115,10 @@ static __global__ void __launch_bounds__(WARP)
             __syncwarp();
         bring(next);
     };
-    /* Of the warp's rows from `row` on, as factors_row() has it; the last row is never among them.
-     */
-    const int64_t level_end = lines.n - (lines.count - lines.half);
+    /* Have the warp's rows from `row` on the same factors? The first and the last one are apart. */
     auto is_level = [&](int64_t row) {
-        return row > 0 && row >= lines.half - 1 && row + WARP <= level_end && row + WARP < lines.n;
+        return row > 0 && row >= lines.level_begin && row + WARP <= lines.level_end &&
+               row + WARP < lines.n;
     };
     /* A base is asked for two chunks ahead. */
     auto foresee_base = [&](int c) {

@@ -166,7 +166,7 @@ static __global__ void __launch_bounds__(256, FIELD ? 2 : 3)
 static __host__ __device__ __forceinline__ int64_t edge_points(const struct adi *adi, int a)
 {
     const struct adi_axis *axis = &adi->axis[a];
-    return axis->active && !axis->periodic ? 2 * ((int64_t)adi->points / axis->n) : 0;
+    return axis->active && !axis->periodic ? 2 * axis->face_points : 0;
 }
 
 template <typename T>
@@ -182,10 +182,12 @@ static __global__ void __launch_bounds__(256)
     if (a == AXIS_COUNT)
         return;
     const int inner = a == AXIS_X ? AXIS_Y : AXIS_X, outer = a == AXIS_Z ? AXIS_Y : AXIS_Z;
+    const bool high = i >= axes[a].face_points;
+    i -= high ? axes[a].face_points : 0;
     int64_t at[AXIS_COUNT];
-    at[inner] = i % axes[inner].n;
-    at[outer] = i / axes[inner].n % axes[outer].n;
-    at[a] = i < edge_points(adi, a) / 2 ? 0 : axes[a].n - 1;
+    at[a] = high ? axes[a].n - 1 : 0;
+    at[outer] = i / axes[inner].n;
+    at[inner] = i - at[outer] * axes[inner].n;
     const int64_t place = (at[AXIS_Z] * axes[AXIS_Y].n + at[AXIS_Y]) * axes[AXIS_X].n + at[AXIS_X];
     for (int64_t field = blockIdx.y; field < work.batch; field += gridDim.y) {
         const int64_t begin = field * (int64_t)adi->points;
