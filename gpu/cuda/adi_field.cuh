@@ -71,38 +71,44 @@ static __global__ void __launch_bounds__(WARP)
     T *const s = at.at(tile, 0), *const p = at.at(tile_k, 0), *const z = at.at(tile_z, 0);
     const int n = (int)work.n, chunks = (n + work.rows - 1) / work.rows;
     auto rows_of = [&](int c) { return min(n - c * work.rows, work.rows); };
-    for (int c = 0; c < SLOTS; c++) {
+    auto bring = [&](int c) {
         if (c < chunks) {
             at.load(tile, c * work.rows, work.read, c * work.rows, rows_of(c));
             at.load(tile_k, c * work.rows, work.k, c * work.rows, rows_of(c));
         }
         __pipeline_commit();
-    }
+    };
+    bring(0);
 
-    /* The ends' rows, by the contract's own functions, which read the line where it lies. */
+    /* The ends' rows, by the contract's own functions, which read the line where it lies: loads
+     * wait for the copies that were asked for before them, so the low end's is between copies, and
+     * the high end's after all. */
     const int64_t place = at.own % (int64_t)adi->points, field = at.own / (int64_t)adi->points;
     const int64_t nx = adi->axis[AXIS_X].n, ny = adi->axis[AXIS_Y].n;
     const T *u = work.read + field * (int64_t)adi->points;
     int64_t point[AXIS_COUNT] = {place % nx, place / nx % ny, place / nx / ny};
-    T below = 0, diagonal = 1, above = 0, last_below = 0, last_diagonal = 1, last_above = 0;
-    T end_rate[SIDE_COUNT] = {(T)0, (T)0};
+    auto make_end = [&](int side, T *below, T *diagonal, T *above) {
+        const int64_t i = side == SIDE_LOW ? 0 : n - 1;
+        matrix_row(axis, work.k + at.own, i, below, diagonal, above);
+        point[work.axis] = i;
+        return work.rated ? rate(adi, &work.operands, work.axis, u, field, point) : (T)0;
+    };
+    T below = 0, diagonal = 1, above = 0, end_rate = (T)0;
     bool held = false;
     if (at.solves) {
-        matrix_row(axis, work.k + at.own, 0, &below, &diagonal, &above);
-        matrix_row(axis, work.k + at.own, n - 1, &last_below, &last_diagonal, &last_above);
-        for (int side = 0; work.rated && side < SIDE_COUNT; side++) {
-            point[work.axis] = side == SIDE_LOW ? 0 : n - 1;
-            end_rate[side] = rate(adi, &work.operands, work.axis, u, field, point);
-        }
+        end_rate = make_end(SIDE_LOW, &below, &diagonal, &above);
         point[work.axis] = 1;
         held = holder(adi, point, (T)0) >= 0;
     }
+    for (int c = 1; c < SLOTS; c++)
+        bring(c);
     const T corner_first = diagonal, corner_low = below;
     const T weight = (T)axis->weight, half = (T)0.5 * weight, dt = (T)adi->dt;
-    const T *source =
-        adi->source && at.solves ? (const T *)work.operands.at[OPERAND_SOURCE] + at.own : nullptr;
-    const T source_value = (T)adi->source_value;
     const bool has_source = work.rated && work.axis == AXIS_Z;
+    const T *source = has_source && adi->source && at.solves
+                          ? (const T *)work.operands.at[OPERAND_SOURCE] + at.own
+                          : nullptr;
+    const T source_value = (T)adi->source_value;
 
     __pipeline_wait_prior(SLOTS - 1);
     __syncwarp();
@@ -116,17 +122,16 @@ static __global__ void __launch_bounds__(WARP)
         k_own = k_next;
         own = next;
     };
-    /* Row i, given the next row's κ and number, which are still in the tile. RATED: its right side
-     * is the rate along the line, SOURCED: with dt s. */
-    auto eliminate_next = [&](auto exact, auto rated, auto sourced, int i, T k_next, T next,
-                              T from_source) {
+    /* Row i, given the next row's κ and number, which are still in the tile. rated: its right side
+     * is the rate along the line. */
+    auto eliminate_next = [&](auto exact, auto rated, int i, T k_next, T next, T from_source) {
         const T low = half * sum, flux_low = flux;
         T right = own;
         step(k_next, next);
         const T high = half * sum;
         if (decltype(rated)::value) {
             right = fused(weight, flux - flux_low, (T)0);
-            right = decltype(sourced)::value ? fused(dt, from_source, right) : right;
+            right = has_source ? fused(dt, from_source, right) : right;
             right = held ? (T)0 : right;
         }
         eliminate_row<CORNER, decltype(exact)::value>(row, low, (T)1 + (low + high), high, right,
@@ -134,31 +139,26 @@ static __global__ void __launch_bounds__(WARP)
                                                       z + i * STEP);
     };
     auto choose_form = [&](auto eliminate) {
-        if (has_source)
-            eliminate(std::true_type(), std::true_type());
-        else if (work.rated)
+        if (!work.rated)
+            eliminate(std::false_type(), std::false_type());
+        else if (!source)
             eliminate(std::true_type(), std::false_type());
         else
-            eliminate(std::false_type(), std::false_type());
+            eliminate(std::true_type(), std::true_type());
     };
-    /* BATCH rows from i on, of which no row's datum waits for a row before. */
+    /* DIVIDED rows from i on; their data are read before the first of them is eliminated. */
     auto eliminate_batch = [&](auto rated, auto sourced, int i) {
         T k_next[DIVIDED], next[DIVIDED], from_source[DIVIDED];
-        const T *from = source + (decltype(sourced)::value && source ? i * at.stride : 0);
 #pragma unroll
         for (int j = 0; j < DIVIDED; j++) {
             k_next[j] = p[(i + j + 1) * STEP];
             next[j] = s[(i + j + 1) * STEP];
-            from_source[j] = source_value;
-            if (decltype(sourced)::value && source) {
-                from_source[j] = *from;
-                from += at.stride;
-            }
+            from_source[j] = decltype(sourced)::value ? source[(i + j) * at.stride] : source_value;
         }
         auto eliminate_all = [&](auto exact) {
 #pragma unroll
             for (int j = 0; j < DIVIDED; j++)
-                eliminate_next(exact, rated, sourced, i + j, k_next[j], next[j], from_source[j]);
+                eliminate_next(exact, rated, i + j, k_next[j], next[j], from_source[j]);
         };
         const eliminated<T> before = row;
         const T k_before = k_own, own_before = own, sum_before = sum, flux_before = flux;
@@ -177,7 +177,7 @@ static __global__ void __launch_bounds__(WARP)
     if (works) {
         k_own = p[0];
         own = s[0];
-        const T first_right = work.rated ? end_rate[SIDE_LOW] : own;
+        const T first_right = work.rated ? end_rate : own;
         step(p[STEP], s[STEP]);
         eliminate_row<CORNER, true>(row, (T)0, CORNER ? diagonal + diagonal : diagonal, above,
                                     first_right, -corner_first, s, p, z);
@@ -195,26 +195,31 @@ static __global__ void __launch_bounds__(WARP)
             for (; i + DIVIDED <= end; i += DIVIDED)
                 eliminate_batch(rated, sourced, i);
             for (; i < end; i++)
-                eliminate_next(
-                    std::true_type(), rated, sourced, i, p[(i + 1) * STEP], s[(i + 1) * STEP],
-                    decltype(sourced)::value && source ? source[i * at.stride] : source_value);
+                eliminate_next(std::true_type(), rated, i, p[(i + 1) * STEP], s[(i + 1) * STEP],
+                               decltype(sourced)::value ? source[i * at.stride] : source_value);
         });
         __pipeline_commit();
     }
+    T last_below = 0, last_diagonal = 1, last_above = 0;
+    if (at.solves)
+        end_rate = make_end(SIDE_HIGH, &last_below, &last_diagonal, &last_above);
     if (CORNER)
         last_diagonal = fused(corner_low, last_above / corner_first, last_diagonal);
     T x = 0, corner = 0;
     if (works) {
         const int end = (n - 1) * STEP;
         eliminate_row<CORNER, true>(row, last_below, last_diagonal, last_above,
-                                    work.rated ? end_rate[SIDE_HIGH] : own, -last_above, s + end,
-                                    p + end, z + end);
+                                    work.rated ? end_rate : own, -last_above, s + end, p + end,
+                                    z + end);
         x = s[end];
         corner = CORNER ? z[end] : (T)0;
     }
     const T last = x, corner_last = corner;
     for (int c = chunks - 1, i = works ? n - 2 : -1; c >= 0; c--) {
         const int begin = c * work.rows;
+        if (!CORNER && work.base)
+            at.load(tile, work.base_slot, work.base, begin, rows_of(c));
+        __pipeline_commit();
         auto substitute_row = [&](int k, T f, T r, T r_z) {
             s[k * STEP] = x = fused(f, x, r);
             if (CORNER)
@@ -236,18 +241,26 @@ static __global__ void __launch_bounds__(WARP)
             substitute_row(i, p[i * STEP], s[i * STEP], CORNER ? z[i * STEP] : (T)0);
         if (!CORNER && work.base && c >= 2)
             at.foresee_rows(work.base, begin - 2 * work.rows, work.rows);
+        __pipeline_wait_prior(0);
         __syncwarp();
-        if (!CORNER)
-            at.store(tile, begin, work.write, work.base, begin, rows_of(c));
+        if (!CORNER) {
+            at.store(tile, begin, work.base ? (work.base_slot - begin) * (int)STEP : 0, work.write,
+                     begin, rows_of(c));
+            __syncwarp();
+        }
     }
     if (CORNER) {
         const T factor = corner_low / corner_first;
         const T around = fused(factor, last, x) / ((T)1 + fused(factor, corner_last, corner));
         x = fused(-corner, around, x);
+        if (work.base) /* what took κ's place is not needed any more */
+            at.load(tile_k, 0, work.base, 0, n);
+        __pipeline_commit();
         for (int i = 0; works && i < n; i++)
             s[i * STEP] = fused(-z[i * STEP], around, s[i * STEP]);
+        __pipeline_wait_prior(0);
         __syncwarp();
-        at.store(tile, 0, work.write, work.base, 0, n);
+        at.store(tile, 0, work.base ? work.size : 0, work.write, 0, n);
     }
     const int64_t repeat = at.own + n * at.stride;
     if (axis->lines.repeats && at.solves)

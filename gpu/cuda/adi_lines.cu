@@ -32,7 +32,7 @@ static __global__ void __launch_bounds__(WARP)
 
 /* How a solve is done: so many lines a block, 0: in device memory. */
 struct choice {
-    int lines, rows, pitch;
+    int lines, rows, pitch, base_slot;
     size_t tile; /* bytes of one */
 };
 
@@ -53,10 +53,11 @@ static choice choose(int64_t n, bool along_x, int arrays, size_t element)
     const int widest = (arrays == 1 ? 128 : 64) / (int)element;
     auto chosen = [&](int lines, int64_t rows) {
         const int64_t chunks = (n + rows - 1) / rows;
-        const int64_t height = (chunks < SLOTS ? chunks : (int64_t)SLOTS) * rows;
+        const int64_t ring = (chunks < SLOTS ? chunks : (int64_t)SLOTS) * rows;
+        const int64_t height = ring + rows; /* a chunk of a base follows */
         /* Rows of a thread lie in banks apart, of numbers its packs. */
         const int64_t pitch = height + (arrays == 1 ? 16 / (int64_t)element : 1);
-        choice choice = {lines, (int)rows, (int)pitch, 0};
+        choice choice = {lines, (int)rows, (int)pitch, (int)ring, 0};
         choice.tile = element * (size_t)lines * (size_t)(along_x ? pitch : height);
         return choice;
     };
@@ -150,6 +151,7 @@ static cudaError_t launch_lines(const struct launch *launch, const struct adi_li
     work.axis = lines->axis;
     work.rows = chosen.rows;
     work.pitch = chosen.pitch;
+    work.base_slot = chosen.base_slot;
     work.size = (int32_t)(chosen.tile / sizeof(T));
     work.rated = lines->rated;
     work.read = (const T *)lines->read;

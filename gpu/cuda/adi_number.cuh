@@ -24,19 +24,18 @@ template <place PLACE, typename T> static __device__ __forceinline__ T factor_of
     return PLACE == LEVEL ? own : __shfl_sync(0xffffffffu, own, k);
 }
 
-/* BATCH rows from i on of the first sweep, of the second one, and of a periodic line's third. x:
- * row i; f and g: the thread's factors, of which the BATCH from k on are these rows'. */
+/* BATCH rows from i on of n in the first sweep, in the second one, and in a periodic line's third.
+ * x: row i; f and g: the thread's factors, of which the BATCH from k on are these rows'. */
 template <class Lines, place PLACE, typename T>
-static __device__ __forceinline__ void eliminate(const struct tridiagonal &lines, int64_t i, T f,
-                                                 int first, T *x, bool works, T &y)
+static __device__ __forceinline__ void eliminate(int n, int i, T f, int first, T *x, bool works,
+                                                 T &y)
 {
-    const int64_t left = lines.n - i;
     T r[BATCH];
     Lines::get(x, r);
 #pragma unroll
     for (int k = 0; k < BATCH; k++) {
         const T next = fused(factor_of<PLACE>(f, first + k), y, r[k]);
-        y = PLACE == ANYWHERE && k >= left ? y : PLACE != LEVEL && k == 0 && i == 0 ? r[k] : next;
+        y = PLACE == ANYWHERE && k >= n - i ? y : PLACE != LEVEL && k == 0 && i == 0 ? r[k] : next;
         r[k] = y;
     }
     if (works)
@@ -44,10 +43,10 @@ static __device__ __forceinline__ void eliminate(const struct tridiagonal &lines
 }
 
 template <class Lines, place PLACE, typename T>
-static __device__ __forceinline__ void substitute(const struct tridiagonal &lines, int64_t i, T p,
-                                                  T q, int first, T *x, bool works, T &next)
+static __device__ __forceinline__ void substitute(int n, int i, T p, T q, int first, T *x,
+                                                  bool works, T &next)
 {
-    const int64_t left = lines.n - i;
+    const int left = n - i;
     T r[BATCH];
     Lines::get(x, r);
 #pragma unroll
@@ -81,22 +80,19 @@ static __global__ void __launch_bounds__(WARP)
 {
     T *tile = (T *)shared_memory;
     const Lines at(work);
-    const bool works = threadIdx.x < Lines::COUNT; /* all copy */
+    const bool works = (int)Lines::COUNT == WARP || threadIdx.x < Lines::COUNT; /* all copy */
     const struct adi *adi = adi_of(work.slot);
     const struct tridiagonal lines = adi->axis[work.axis].lines;
     const T *m = factors_of<T>(adi, work.axis), *p = m + lines.count, *q = p + lines.count;
     const T *z = q + lines.count;
-    const int chunks = (int)((work.n + work.rows - 1) / work.rows);
+    const int n = (int)work.n, chunks = (n + work.rows - 1) / work.rows;
     const bool corner = lines.corner;
     T *kept = const_cast<T *>(work.read); /* what does not stay in the ring */
-    auto first_of = [&](int c) { return (int64_t)c * work.rows; };
-    auto rows_of = [&](int c) {
-        return (int)(work.n - first_of(c) < work.rows ? work.n - first_of(c) : work.rows);
-    };
+    auto rows_of = [&](int c) { return min(n - c * work.rows, work.rows); };
     auto slot_of = [&](int c) { return c % SLOTS * work.rows; };
     auto bring = [&](int c) {
         if (c >= 0 && c < chunks)
-            at.load(tile, slot_of(c), work.read, first_of(c), rows_of(c));
+            at.load(tile, slot_of(c), work.read, c * work.rows, rows_of(c));
         __pipeline_commit();
     };
     /* Chunk c is there, of all threads; its slot's next one, `next`, is to come. */
@@ -104,86 +100,122 @@ static __global__ void __launch_bounds__(WARP)
         __pipeline_wait_prior(SLOTS - 1);
         __syncwarp();
     };
-    auto leave = [&](int c, bool is_solved, int next) {
-        const bool comes = next >= 0 && next < chunks;
+    /* A chunk of a base comes to where a chunk was that is stored: that of chunk c, the j-th to be
+     * stored on the way by `way`, to the place of the one two before. There is a place apart for
+     * the first two, and for all where the ring's places are taken again. */
+    const bool rings = chunks <= SLOTS;
+    auto base_of = [&](int j, int c, int way) {
+        return j < 2 || !rings ? work.base_slot : slot_of(c - 2 * way);
+    };
+    auto bring_base = [&](int j, int c, int way) {
+        if (work.base && c >= 0 && c < chunks)
+            at.load(tile, base_of(j, c, way), work.base, c * work.rows, rows_of(c));
+        __pipeline_commit();
+    };
+    auto bring_bases = [&](int j, int c, int way) {
+        if (!rings || j == 1)
+            bring_base(j, c, way);
+        if (rings && j > 0)
+            bring_base(j + 1, c + way, way);
+    };
+    auto store = [&](int j, int c, int way) {
+        if (rings && j > 0)
+            __pipeline_wait_prior(1);
+        else if (work.base)
+            __pipeline_wait_prior(0);
         __syncwarp();
-        if (is_solved)
-            at.store(tile, slot_of(c), work.write, work.base, first_of(c), rows_of(c));
-        else if (comes)
-            at.store(tile, slot_of(c), kept, (const T *)nullptr, first_of(c), rows_of(c));
-        if (comes)
-            __syncwarp();
-        bring(next);
+        const int rows = base_of(j, c, way) - slot_of(c);
+        at.store(tile, slot_of(c), work.base ? rows * (int)Lines::STEP : 0, work.write,
+                 c * work.rows, rows_of(c));
+        __syncwarp();
+        bring(c + way * SLOTS);
     };
-    /* Have the warp's rows from `row` on the same factors? The first and the last one are apart. */
-    auto is_level = [&](int64_t row) {
-        return row > 0 && row >= lines.level_begin && row + WARP <= lines.level_end &&
-               row + WARP < lines.n;
-    };
-    /* A base is asked for two chunks ahead. */
+    /* A base is brought to the second cache two chunks before. */
     auto foresee_base = [&](int c) {
         if (work.base && c >= 0 && c < chunks)
-            at.foresee_rows(work.base, first_of(c), rows_of(c));
+            at.foresee_rows(work.base, c * work.rows, rows_of(c));
     };
+    /* Of a chunk that is not solved yet, in a line that is longer than the ring. */
+    auto keep = [&](int c, int next) {
+        __syncwarp();
+        if (next >= 0 && next < chunks) {
+            at.store(tile, slot_of(c), 0, kept, c * work.rows, rows_of(c));
+            __syncwarp();
+        }
+        bring(next);
+    };
+    /* Rows from level_begin on, before level_end, have the same factors: whole warps of them. */
+    const int level_begin = (max((int)lines.level_begin, 1) + WARP - 1) / WARP * WARP;
+    const int level_end = min((int)lines.level_end, n - 1) / WARP * WARP;
+    const T level_m = __ldg(m + lines.level_begin), level_p = __ldg(p + lines.level_begin);
+    const T level_q = __ldg(q + lines.level_begin);
+    auto is_level = [&](int row) { return row >= level_begin && row < level_end; };
+    T f_next = load_factor(m, lines, 0), g_next = (T)0; /* before they would wait for the copies */
     for (int c = 0; c < SLOTS; c++)
         bring(c);
     T next = (T)0, last = (T)0;
-    T f_next = load_factor(m, lines, 0), g_next = (T)0;
     for (int c = 0; c < chunks; c++) {
         wait();
         if (!corner && c >= chunks - 2)
             foresee_base(c);
-        for (int i = 0; i < rows_of(c); i += WARP) {
-            const int64_t row = first_of(c) + i;
+        if (!corner && c == chunks - 1 && rings)
+            bring_base(0, c, -1);
+        T *x = at.at(tile, slot_of(c));
+        const int end = c * work.rows + rows_of(c);
+        for (int row = c * work.rows; row < end; row += WARP) {
             const T f = f_next;
-            T *x = at.at(tile, slot_of(c) + i);
-            if (!is_level(row) || !is_level(row + WARP))
+            if (!is_level(row + WARP))
                 f_next = load_factor(m, lines, row + WARP);
 #pragma unroll
-            for (int k = 0; k < WARP; k += BATCH)
+            for (int k = 0; k < WARP; k += BATCH, x += BATCH * Lines::STEP)
                 if (is_level(row))
-                    eliminate<Lines, LEVEL>(lines, row + k, f, k, x + k * Lines::STEP, works, next);
-                else if (row + k + BATCH <= work.n)
-                    eliminate<Lines, WITHIN>(lines, row + k, f, k, x + k * Lines::STEP, works,
-                                             next);
+                    eliminate<Lines, LEVEL>(n, row + k, level_m, k, x, works, next);
+                else if (row + k + BATCH <= n)
+                    eliminate<Lines, WITHIN>(n, row + k, f, k, x, works, next);
                 else
-                    eliminate<Lines, ANYWHERE>(lines, row + k, f, k, x + k * Lines::STEP, works,
-                                               next);
+                    eliminate<Lines, ANYWHERE>(n, row + k, f, k, x, works, next);
         }
-        leave(c, false, c + SLOTS);
+        keep(c, c + SLOTS);
     }
-    const int64_t top = (work.n - 1) / WARP * WARP;
+    const int top = (n - 1) / WARP * WARP;
     f_next = load_factor(p, lines, top);
     g_next = load_factor(q, lines, top);
     for (int c = chunks - 1; c >= 0; c--) {
         wait();
-        if (!corner)
+        if (!corner) {
+            bring_bases(chunks - 1 - c, c, -1);
             foresee_base(c - 2);
-        for (int i = (rows_of(c) - 1) / WARP * WARP; i >= 0; i -= WARP) {
-            const int64_t row = first_of(c) + i;
+        } else if (c == 0 && rings) {
+            bring_base(0, 0, 1);
+        }
+        const int begin = c * work.rows, end = begin + rows_of(c);
+        for (int row = (end - 1) / WARP * WARP; row >= begin; row -= WARP) {
             const T f = f_next, g = g_next;
-            T *x = at.at(tile, slot_of(c) + i);
-            if (!is_level(row) || !is_level(row - WARP)) {
+            T *x = at.at(tile, slot_of(c) + row - begin);
+            if (!is_level(row - WARP)) {
                 f_next = load_factor(p, lines, row - WARP);
                 g_next = load_factor(q, lines, row - WARP);
             }
 #pragma unroll
             for (int k = WARP - BATCH; k >= 0; k -= BATCH)
                 if (is_level(row))
-                    substitute<Lines, LEVEL>(lines, row + k, f, g, k, x + k * Lines::STEP, works,
-                                             next);
-                else if (row + k + BATCH < work.n)
-                    substitute<Lines, WITHIN>(lines, row + k, f, g, k, x + k * Lines::STEP, works,
+                    substitute<Lines, LEVEL>(n, row + k, level_p, level_q, k, x + k * Lines::STEP,
+                                             works, next);
+                else if (row + k + BATCH < n)
+                    substitute<Lines, WITHIN>(n, row + k, f, g, k, x + k * Lines::STEP, works,
                                               next);
                 else
-                    substitute<Lines, ANYWHERE>(lines, row + k, f, g, k, x + k * Lines::STEP, works,
+                    substitute<Lines, ANYWHERE>(n, row + k, f, g, k, x + k * Lines::STEP, works,
                                                 next);
         }
         if (corner && c == chunks - 1) {
             __syncwarp();
             last = *at.at(tile, slot_of(c) + rows_of(c) - 1);
         }
-        leave(c, !corner, c - SLOTS);
+        if (corner)
+            keep(c, c - SLOTS);
+        else
+            store(chunks - 1 - c, c, -1);
     }
     const T around = fused((T)lines.last, last, next);
     if (corner) {
@@ -192,16 +224,17 @@ static __global__ void __launch_bounds__(WARP)
     }
     for (int c = 0; corner && c < chunks; c++) {
         wait();
+        bring_bases(c, c, 1);
         foresee_base(c + 2);
+        T *x = at.at(tile, slot_of(c));
         for (int i = 0; i < rows_of(c); i += WARP) {
             const T f = f_next;
-            T *x = at.at(tile, slot_of(c) + i);
-            f_next = load_factor(z, lines, first_of(c) + i + WARP);
+            f_next = load_factor(z, lines, c * work.rows + i + WARP);
 #pragma unroll
-            for (int k = 0; k < WARP; k += BATCH)
-                correct<Lines>(f, k, x + k * Lines::STEP, works, around);
+            for (int k = 0; k < WARP; k += BATCH, x += BATCH * Lines::STEP)
+                correct<Lines>(f, k, x, works, around);
         }
-        leave(c, true, c + SLOTS);
+        store(c, c, 1);
     }
     const int64_t repeat = at.own + work.n * at.stride;
     if (lines.repeats && at.solves)

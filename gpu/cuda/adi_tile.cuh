@@ -19,6 +19,7 @@ template <typename T> struct solve_work {
     int64_t count, n, stride, length; /* lines; unknowns of one; elements along it, of all of it */
     int32_t slot, axis;
     int32_t rows, pitch; /* of a chunk; elements from line to line of a tile along x */
+    int32_t base_slot;   /* the row of a tile from which on a chunk of a base has room */
     int32_t size;        /* elements of a tile */
     bool rated;
     const T *read, *base, *k;
@@ -33,20 +34,19 @@ static __device__ __forceinline__ int64_t begin_of(const solve_work<T> &work, in
     return line / work.stride * work.length + line % work.stride;
 }
 
-/* COUNT packs of a tile, `step` elements apart there and `stride` in device memory, with a base
- * added; their loads do not wait for each other. */
+/* COUNT packs of a tile, `step` elements apart there and `stride` in device memory, with what lies
+ * to_base elements further added. */
 template <int COUNT, int V, bool BASED, typename T>
-static __device__ __forceinline__ void store_packs(const T *tile, int step, T *to, const T *base,
+static __device__ __forceinline__ void store_packs(const T *tile, int step, int to_base, T *to,
                                                    int64_t stride)
 {
     pack<T, V> own[COUNT], more[COUNT];
-    if (BASED)
 #pragma unroll
-        for (int k = 0; k < COUNT; k++, base += stride)
-            more[k] = plain_pack<V>(base);
-#pragma unroll
-    for (int k = 0; k < COUNT; k++)
+    for (int k = 0; k < COUNT; k++) {
         own[k] = plain_pack<V>(tile + k * step);
+        if (BASED)
+            more[k] = plain_pack<V>(tile + to_base + k * step);
+    }
 #pragma unroll
     for (int k = 0; k < COUNT; k++, to += stride) {
 #pragma unroll
@@ -56,30 +56,20 @@ static __device__ __forceinline__ void store_packs(const T *tile, int step, T *t
     }
 }
 
-/* The same for as many as there are, COUNT at once, of arrays from `begin` on; NULL: no base. */
+/* The same for as many as there are, COUNT at once; to_base 0: no base. */
 template <int COUNT, int V, typename T>
-static __device__ __forceinline__ void store_all(int packs, const T *tile, int step, T *to,
-                                                 const T *base, int64_t begin, int64_t stride)
+static __device__ __forceinline__ void store_all(int packs, const T *tile, int step, int to_base,
+                                                 T *to, int64_t stride)
 {
     auto all = [&](auto based) {
         constexpr bool BASED = decltype(based)::value;
-        const T *from = (BASED ? base : to) + begin, *own = tile;
-        T *into = to + begin;
         int k = 0;
-        for (; k + COUNT <= packs; k += COUNT) {
-            store_packs<COUNT, V, BASED>(own, step, into, from, stride);
-            own += COUNT * step;
-            into += COUNT * stride;
-            from += COUNT * stride;
-        }
-        for (; k < packs; k++) {
-            store_packs<1, V, BASED>(own, step, into, from, stride);
-            own += step;
-            into += stride;
-            from += stride;
-        }
+        for (; k + COUNT <= packs; k += COUNT, tile += COUNT * step, to += COUNT * stride)
+            store_packs<COUNT, V, BASED>(tile, step, to_base, to, stride);
+        for (; k < packs; k++, tile += step, to += stride)
+            store_packs<1, V, BASED>(tile, step, to_base, to, stride);
     };
-    if (base)
+    if (to_base)
         all(std::true_type());
     else
         all(std::false_type());
@@ -137,15 +127,15 @@ template <typename T, int LINES, int V> struct across {
         for (int k = 0; k < count; k++, to += TOGETHER * LINES, from += TOGETHER * stride)
             __pipeline_memcpy_async(to, from, V * sizeof(T));
     }
-    /* The rows of the tile, with a base added. */
-    __device__ __forceinline__ void store(const T *tile, int row, T *to, const T *base,
-                                          int64_t first, int rows) const
+    /* The rows of the tile, with what lies to_base elements further added, unless that is 0. */
+    __device__ __forceinline__ void store(const T *tile, int row, int to_base, T *to, int64_t first,
+                                          int rows) const
     {
         const int lane = threadIdx.x % PACKS * V, i = threadIdx.x / PACKS;
         const int packs = copies && i < rows ? (rows - i + TOGETHER - 1) / TOGETHER : 0;
         const int64_t begin = pack + (first + i) * stride;
         const T *from = tile + (row + i) * LINES + lane;
-        store_all<STORED, V>(packs, from, TOGETHER * LINES, to, base, begin, TOGETHER * stride);
+        store_all<STORED, V>(packs, from, TOGETHER * LINES, to_base, to + begin, TOGETHER * stride);
     }
     /* Rows of a base that store() is to read. */
     __device__ __forceinline__ void foresee_rows(const T *base, int64_t first, int rows) const
@@ -214,15 +204,15 @@ template <typename T, int LINES, int V> struct along {
                 __pipeline_memcpy_async(to, f, V * sizeof(T));
         }
     }
-    __device__ __forceinline__ void store(const T *tile, int row, T *to, const T *base,
-                                          int64_t first, int rows) const
+    __device__ __forceinline__ void store(const T *tile, int row, int to_base, T *to, int64_t first,
+                                          int rows) const
     {
         const int line = threadIdx.x / PACKS;
         const int count = line < lines ? (lines - line + V - 1) / V : 0;
         for (int i = threadIdx.x % PACKS * V; i < rows; i += WARP) {
             const int64_t begin = ((int64_t)blockIdx.x * LINES + line) * length + first + i;
             const T *from = tile + line * pitch + row + i;
-            store_all<STORED, V>(count, from, V * pitch, to, base, begin, V * length);
+            store_all<STORED, V>(count, from, V * pitch, to_base, to + begin, V * length);
         }
     }
     __device__ __forceinline__ void foresee_rows(const T *base, int64_t first, int rows) const

@@ -1,5 +1,6 @@
-/* Asynchronous copies to shared memory. They take effect only when they are waited for, so that a
- * kernel that does not wait reads the former contents. */
+/* Asynchronous copies to shared memory. In every other block they take effect only when they are
+ * waited for, so that a kernel that does not wait reads the former contents; in the others at once,
+ * so that one which asks too early loses what it still needs. */
 #pragma once
 
 #include <stddef.h>
