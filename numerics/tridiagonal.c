@@ -55,11 +55,11 @@ static void find_level(struct tridiagonal *lines, size_t element, const void *ta
     int64_t begin = middle, end = middle;
     for (int sweep = 0; sweep < 3; sweep++, m += size) {
         int64_t low = middle, high = middle;
-        while (low > 0 && memcmp(m + (size_t)(low - 1) * element, m + (size_t)middle * element,
-                                 element) == 0)
+        while (low > 0 &&
+               memcmp(m + (size_t)(low - 1) * element, m + (size_t)middle * element, element) == 0)
             low--;
-        while (high < lines->count && memcmp(m + (size_t)high * element,
-                                             m + (size_t)middle * element, element) == 0)
+        while (high < lines->count &&
+               memcmp(m + (size_t)high * element, m + (size_t)middle * element, element) == 0)
             high++;
         begin = sweep == 0 || low > begin ? low : begin;
         end = sweep == 0 || high < end ? high : end;
