@@ -58,23 +58,11 @@ static void random_source(struct random *random, struct job *job)
         job->more.source_value = random_between(random, -1, 1);
 }
 
-/* Lines of several parts in a GPU's shared memory, or too long for it. */
-static void lengthen_one_axis(struct random *random, struct job *job)
-{
-    const uint64_t axis = random_below(random, job->axes);
-    const uint64_t length = random_below(random, 8) ? 65 + random_below(random, 600)
-                                                    : 1700 + random_below(random, 1500);
-    for (uint64_t a = 0; a < job->axes; a++)
-        job->n[a] = a == axis ? length : 2 + random_below(random, 4);
-}
-
 static void random_adi_candidate(struct random *random, uint64_t max_points, struct job *job)
 {
     do
         random_job(random, max_points, job);
     while (job->operator_id != OPERATOR_DIFFUSION);
-    if (random_below(random, 3) == 0)
-        lengthen_one_axis(random, job);
     job->accuracy = 2;
     job->more.scheme = SCHEME_ADI;
     job->more.coefficient = random_below(random, 3) == 0;

@@ -308,7 +308,8 @@ static bool check_any_probes(struct random *random, int i)
     return ok;
 }
 
-/* ADI with lines that no block's shared memory holds, along any axis. */
+/* ADI with lines of several parts in a block's shared memory, or that it does not hold, along any
+ * axis. */
 static bool check_long_lines(struct random *random, int i)
 {
     struct failure failure;
@@ -318,11 +319,13 @@ static bool check_long_lines(struct random *random, int i)
         random_adi_job(random, 100, job);
         const int axis = (int)random_below(random, job->axes);
         for (int a = 0; a < job->axes; a++)
-            job->n[a] = a == axis ? 1500 + random_below(random, 9000) : 1 + random_below(random, 3);
+            job->n[a] = a != axis ? 1 + random_below(random, 3)
+                        : i % 4   ? 65 + random_below(random, 600)
+                                  : 1500 + random_below(random, 9000);
         job->batch = 1;
         job->steps = 1 + (uint64_t)(i % 2);
     } while (!job_check(job, INFINITY, &failure));
-    sample_complete(random, &sample, true);
+    sample_complete(random, &sample, i % 2);
     const bool ok = check_sample(random, &sample);
     sample_free(&sample);
     return ok;
@@ -455,14 +458,14 @@ static const struct kind {
     int count;
     bool (*check)(struct random *random, int i);
 } kinds[] = {
-    {"stencil", 600, check_any_stencil},  {"copies", 40, check_any_copies},
-    {"measure", 60, check_any_measure},   {"scheme", 600, check_any_scheme},
-    {"long_lines", 40, check_long_lines}, {"probes", 200, check_any_probes},
-    {"table", 400, check_any_table},      {"indexed", 400, check_any_indexed},
-    {"columns", 150, check_columns},      {"streaming_3d", 150, check_streaming_3d},
-    {"plain", 3000, check_plain},         {"short", 100, check_short},
-    {"odd_rows", 60, check_odd_rows},     {"long_axis", 8, check_long_axis},
-    {"block", 150, check_block},          {"names", 1, check_names},
+    {"stencil", 600, check_any_stencil},   {"copies", 40, check_any_copies},
+    {"measure", 60, check_any_measure},    {"scheme", 600, check_any_scheme},
+    {"long_lines", 160, check_long_lines}, {"probes", 200, check_any_probes},
+    {"table", 400, check_any_table},       {"indexed", 400, check_any_indexed},
+    {"columns", 150, check_columns},       {"streaming_3d", 150, check_streaming_3d},
+    {"plain", 3000, check_plain},          {"short", 100, check_short},
+    {"odd_rows", 60, check_odd_rows},      {"long_axis", 8, check_long_axis},
+    {"block", 150, check_block},           {"names", 1, check_names},
 };
 
 /* kernels_on_host [KIND…]: all kinds of checks without one. */
