@@ -160,6 +160,13 @@ int table_indexed_reach(const struct job *job);
 /* What a plan whose table is made says for kernels of centred stencils; table_make() calls it. */
 void table_to_plan(struct plan *plan, const struct job *job);
 
+/* Which of an axis's rows of one kind the point at index i of n has. */
+SIDE_FUNCTION int64_t table_row_number(const struct table_rows *rows, int64_t n, int64_t i)
+{
+    const int64_t d = n - 1 - i;
+    return i < rows->low ? i : d < rows->high ? rows->low + d : rows->low + rows->high;
+}
+
 /* Part k of a component of a result of TABLE_FORM_PARTS: the derivative along which axis, of which
  * component of the input. False: it has no such part. Parts are added, but for a curl's second one,
  * which is subtracted. */

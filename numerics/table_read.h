@@ -208,9 +208,8 @@ TABLE_FUNCTION const TABLE_ROW *TABLE_NAME(row)(const struct TABLE_NAME(view) * 
                                                 int a)
 {
     const struct table_rows *rows = &view->table->rows[use][a];
-    const int64_t i = TABLE_NAME(pick)(view->at, a), d = view->table->axis_of[a].n - 1 - i;
-    const int64_t row = i < rows->low ? i : d < rows->high ? rows->low + d : rows->low + rows->high;
-    return (const TABLE_ROW *)(view->bytes + rows->at) + row;
+    return (const TABLE_ROW *)(view->bytes + rows->at) +
+           table_row_number(rows, view->table->axis_of[a].n, TABLE_NAME(pick)(view->at, a));
 }
 
 /* The number that side s of axis a gives to rows at the point. */

@@ -3,46 +3,111 @@
  *
  *   faces   the layers next to a side where all other axes are centred and nothing but this side
  *           is mapped, imposed or held: what a layer reads is the same of all its points, so that
- *           threads find it without asking for each. The axis is a template parameter.
- *   rims    what is left, a thread a point by numerics/table_point.h
+ *           threads find it without asking for each. The axis is a template parameter. Those of x
+ *           have a kernel of their own (table_march.cuh): the others need fewer registers, and no
+ *           shared memory.
+ *   rims    what is left, a thread a point by numerics/table_point.h, with the faces of y and z
  *
  * The header of the table comes as a parameter, in constant memory; rows are read through the first
  * cache. */
-#include "gpu/cuda/table_face.cuh"
+#include "gpu/cuda/table_march.cuh"
 
 #include <string.h>
 
-enum { THREADS = FACE_THREADS, RIM_BOXES = BOUNDARY_BOXES * 5, STAGE_BYTES = 48 << 10 };
+enum {
+    THREADS = FACE_THREADS,
+    RIM_BOXES = BOUNDARY_BOXES * 5,
+    RING_BYTES = 48 << 10, /* of more than the fewest planes in flight */
+    RING_AHEAD = 6,        /* planes in flight, at most, … */
+    RING_AHEAD_LEAST = 2   /* … and at least */
+};
+
+/* Blocks of a march on a multiprocessor. */
+template <typename T> constexpr int RESIDENT = sizeof(T) == 4 ? 4 : 3;
+
+/* Faces that one launch computes. */
+struct table_faces {
+    struct table_face face[BOUNDARY_BOXES];
+    int64_t blocks; /* of one field */
+    int32_t count, slot;
+};
+
+struct table_rims {
+    /* As boundary_find() needs them. */
+    int64_t begin[RIM_BOXES][AXIS_COUNT], size[RIM_BOXES][AXIS_COUNT], end[RIM_BOXES];
+    int64_t points, batch, blocks;
+    int32_t boxes;
+};
 
 struct table_shape {
-    struct table_face face[BOUNDARY_BOXES];
-    /* The rims, as boundary_find() needs them. */
-    int64_t begin[RIM_BOXES][AXIS_COUNT], size[RIM_BOXES][AXIS_COUNT], end[RIM_BOXES];
-    int64_t points, batch, rim_blocks, face_blocks; /* face_blocks: of one field */
-    int32_t boxes, faces, slot, stage_bytes;
+    struct table_faces x, others;
+    struct table_rims rims;
+    int32_t ring_bytes;
 };
+
+/* The face of a block, which becomes the block of that. */
+static __device__ __forceinline__ const table_face &face_of(const table_faces &faces,
+                                                            int64_t *block, uint64_t *field)
+{
+    *field = (uint64_t)(*block / faces.blocks);
+    *block -= (int64_t)*field * faces.blocks;
+    int i = 0;
+    while (*block >= faces.face[i].last_block)
+        i++;
+    *block -= i ? faces.face[i - 1].last_block : 0;
+    return faces.face[i];
+}
+
+template <typename T, int FORM>
+static __global__ void __launch_bounds__(THREADS, RESIDENT<T>)
+    march_kernel(const __grid_constant__ table_header header,
+                 const __grid_constant__ table_pass pass, const __grid_constant__ table_faces faces)
+{
+    int64_t block = blockIdx.x;
+    uint64_t field;
+    const table_face &face = face_of(faces, &block, &field);
+    face_march<T, FORM>(header, face, pass, table[faces.slot].rows, field, block);
+}
+
+/* A thread's pack of every layer. */
+template <typename T, int AXIS, int V, int FORM>
+static __device__ __forceinline__ void face_threads(const table_header &header,
+                                                    const table_face &face, const table_pass &pass,
+                                                    const void *rows, uint64_t field, int64_t block)
+{
+    const int t = (int)threadIdx.x;
+    const int64_t first = face.begin[0] / V * V + block % face.tiles * face.wide * V;
+    const int64_t fast = first + t % face.wide * V;
+    const int64_t slow = face.begin[1] + block / face.tiles * face.high + t / face.wide;
+    if (fast >= face.end[0] || slow >= face.end[1])
+        return;
+    auto view = begin_view(header, rows, pass, field, T());
+    const int64_t edge = face.side == SIDE_LOW ? 0 : header.axis_of[AXIS].n - 1;
+    const int64_t at[AXIS_COUNT] = {fast, AXIS == AXIS_Y ? edge : slow,
+                                    AXIS == AXIS_Z ? edge : slow};
+    move(&view, at);
+    const face_points<T, AXIS, V> lines(header, face, view);
+    for (int c = 0; c < header.outputs; c++) {
+        const auto given = lines.given(lines.template part_along<FORM>(c));
+        for (int64_t d = 0; d < face.layers; d++)
+            lines.template compute<FORM>(c, d, lines.template row_of_layer<0>(d), given,
+                                         lines.base(d));
+    }
+}
 
 template <typename T, int V, int FORM>
 static __global__ void __launch_bounds__(THREADS, V == 4 ? 3 : 4)
     table_kernel(const __grid_constant__ table_header header,
-                 const __grid_constant__ table_pass pass, const __grid_constant__ table_shape shape)
+                 const __grid_constant__ table_pass pass, const __grid_constant__ table_faces faces,
+                 const __grid_constant__ table_rims rims)
 {
-    const void *rows = table[shape.slot].rows;
-    if (blockIdx.x >= shape.rim_blocks) {
-        int64_t block = blockIdx.x - shape.rim_blocks;
-        const uint64_t field = (uint64_t)(block / shape.face_blocks);
-        block -= (int64_t)field * shape.face_blocks;
-        int i = 0;
-        while (block >= shape.face[i].last_block)
-            i++;
-        block -= i ? shape.face[i - 1].last_block : 0;
-        const table_face &face = shape.face[i];
+    const void *rows = table[faces.slot].rows;
+    uint64_t field;
+    if (blockIdx.x >= rims.blocks) {
+        int64_t block = blockIdx.x - rims.blocks;
+        const table_face &face = face_of(faces, &block, &field);
         if constexpr (FORM == TABLE_FORM_SUM || FORM == TABLE_FORM_PARTS) {
-            if (face.axis == AXIS_X && face.staged)
-                face_staged<T, V, FORM>(header, face, pass, rows, field, block);
-            else if (face.axis == AXIS_X)
-                face_threads<T, AXIS_X, 1, FORM>(header, face, pass, rows, field, block);
-            else if (face.axis == AXIS_Y)
+            if (face.axis == AXIS_Y)
                 face_threads<T, AXIS_Y, V, FORM>(header, face, pass, rows, field, block);
             else
                 face_threads<T, AXIS_Z, V, FORM>(header, face, pass, rows, field, block);
@@ -50,8 +115,7 @@ static __global__ void __launch_bounds__(THREADS, V == 4 ? 3 : 4)
         return;
     }
     int64_t at[AXIS_COUNT];
-    uint64_t field;
-    if (!boundary_find(shape, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &field))
+    if (!boundary_find(rims, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &field))
         return;
     auto view = begin_view(header, rows, pass, field, T());
     move(&view, at);
@@ -62,42 +126,42 @@ static __global__ void __launch_bounds__(THREADS, V == 4 ? 3 : 4)
 
 /* --- on the host --- */
 
-static void add_rim(struct table_shape *shape, const int64_t begin[AXIS_COUNT],
+static void add_rim(struct table_rims *rims, const int64_t begin[AXIS_COUNT],
                     const int64_t end[AXIS_COUNT])
 {
     int64_t points = 1;
     for (int a = 0; a < AXIS_COUNT; a++) {
-        shape->begin[shape->boxes][a] = begin[a];
-        shape->size[shape->boxes][a] = end[a] - begin[a];
+        rims->begin[rims->boxes][a] = begin[a];
+        rims->size[rims->boxes][a] = end[a] - begin[a];
         points *= end[a] > begin[a] ? end[a] - begin[a] : 0;
     }
     if (points == 0)
         return;
-    shape->points += points;
-    shape->end[shape->boxes++] = shape->points;
+    rims->points += points;
+    rims->end[rims->boxes++] = rims->points;
 }
 
 /* How many points of a line so many layers at that side read; 0 where a row of theirs has a datum
- * of the other side, reads what that imposes, holds or maps, or is not of neighbours from the edge
- * inwards. */
+ * of the other side, or reads what that imposes, holds or maps. */
 template <class Row>
 static int64_t points_read(const table_header *header, int use, int a, int side, int64_t layers)
 {
     const table_axis &axis = header->axis_of[a];
     const table_rows &rows = header->rows[use][a];
     const int other = side == SIDE_LOW ? SIDE_HIGH : SIDE_LOW;
-    const int64_t own = side == SIDE_LOW ? rows.low : rows.high;
     int64_t most = layers;
-    if (layers + rows.low + rows.high > axis.n)
-        return 0;
     for (int64_t d = 0; d < layers; d++) {
-        const int64_t i = d >= own ? rows.low + rows.high : side == SIDE_LOW ? d : rows.low + d;
-        const Row &row = ((const Row *)((const char *)header + rows.at))[i];
-        const int64_t first = side == SIDE_LOW ? row.first : axis.n - 1 - row.first;
-        const int64_t end = row.step == 0 ? d + row.count + 1 : first + row.count;
+        const int64_t i = side == SIDE_LOW ? d : axis.n - 1 - d;
+        const Row &row =
+            ((const Row *)((const char *)header + rows.at))[table_row_number(&rows, axis.n, i)];
+        const int64_t last = row.first + row.step * (row.count - 1);
+        const int64_t low = row.first < last ? row.first : last;
+        const int64_t high = row.first < last ? last : row.first;
+        const int64_t end = row.step == 0      ? d + row.count + 1
+                            : side == SIDE_LOW ? high + 1
+                                               : axis.n - low;
         if (row.data[other] != 0 || end > axis.n - axis.side[other].held ||
-            row.count > axis.n - 2 ||
-            (row.step != 0 && (row.step != (side == SIDE_LOW ? 1 : -1) || first < 0)))
+            row.count > axis.n - 2 || (row.step != 0 && (low < 0 || high >= axis.n)))
             return 0;
         most = end > most ? end : most;
     }
@@ -113,11 +177,41 @@ static int64_t points_read(const table_header *header, int use, int a, int side,
                : points_read<struct table_row_f64>(header, use, a, side, layers);
 }
 
+/* Has a single axis a derivative? */
+static bool is_line(const table_header *header)
+{
+    return (header->active & (header->active - 1)) == 0;
+}
+
+/* Elements of a load. Packs of float64 would need more registers than there are, and where other
+ * axes have coordinates each point has a row of its own. */
+static int pack_of(const struct geometry *g)
+{
+    const table_header *header = table_of(g->plan);
+    return header->dtype == DTYPE_F32 && header->axis_of[AXIS_X].n % 4 == 0 &&
+                   (is_line(header) || !g->plan->indexed)
+               ? 4
+               : 1;
+}
+
+/* Points on either side that rows of an axis read in the table's box. */
+static int reach_of(const struct geometry *g, int use, int a)
+{
+    const table_header *header = table_of(g->plan);
+    const table_rows *rows = &header->rows[use][a];
+    if (!(header->active >> a & 1))
+        return 0;
+    return g->plan->indexed >> a & 1
+               ? g->plan->radius
+               : table_row(header, header, rows, rows->low + rows->high).count;
+}
+
 /* Has a box of the boundary [begin, end) a face? Then [low, high) is where. */
-static bool find_face(const table_header *header, const table_pass *pass, int a, int side,
+static bool find_face(const struct geometry *g, const table_pass *pass, int a, int side,
                       const int64_t begin[AXIS_COUNT], const int64_t end[AXIS_COUNT],
                       int64_t low[AXIS_COUNT], int64_t high[AXIS_COUNT])
 {
+    const table_header *header = table_of(g->plan);
     const table_axis *axis = &header->axis_of[a];
     const int64_t layers = end[a] - begin[a];
     const bool at_edge = side == SIDE_LOW ? begin[a] == 0 : end[a] == axis->n;
@@ -127,10 +221,10 @@ static bool find_face(const table_header *header, const table_pass *pass, int a,
         points_read(header, TABLE_ROWS_OF_FACTORS + pass->set, a, side, layers) == 0)
         return false;
     for (int b = 0; b < AXIS_COUNT; b++) {
-        const table_rows *rows = &header->rows[TABLE_ROWS_OF_FACTORS + pass->set][b];
-        const int pairs = table_row(header, header, rows, rows->low + rows->high).count;
-        /* With coordinates there are none: each index has a row of its own. */
-        if (header->active >> b & 1 && (pairs == 0 || pairs > FACE_PAIRS))
+        const int reach = reach_of(g, TABLE_ROWS_OF_FACTORS + pass->set, b);
+        if (header->active >> b & 1 && (reach == 0 || reach > FACE_PAIRS))
+            return false;
+        if (g->plan->indexed >> b & 1) /* each index has a row of its own */
             return false;
         low[b] = b == a || header->axis_of[b].low < begin[b] ? begin[b] : header->axis_of[b].low;
         high[b] = b == a || header->axis_of[b].high > end[b] ? end[b] : header->axis_of[b].high;
@@ -145,83 +239,125 @@ static bool find_face(const table_header *header, const table_pass *pass, int a,
     return true;
 }
 
-/* Elements of a load. Packs of float64 would need more registers than there are. */
-static int pack_of(const table_header *header)
+static int64_t blocks_of(int64_t points, int64_t each)
 {
-    return header->dtype == DTYPE_F32 && header->axis_of[AXIS_X].n % 4 == 0 ? 4 : 1;
+    return (points + each - 1) / each;
 }
 
-/* How blocks compute a face of x: by lines in shared memory, if as many fit as pay. */
-static void choose_stage(struct table_shape *shape, struct table_face *face,
-                         const table_header *header, int use)
+/* Points of a line's end that a face of x reads of each component of the input. */
+static void find_points(const table_header *header, int use, int side, int64_t layers,
+                        int64_t points[AXIS_COUNT])
 {
-    const int64_t element = (int64_t)dtype_element_bytes(header->dtype), V = pack_of(header);
-    const int32_t map = header->axis_of[AXIS_X].side[face->side].map;
-    const int64_t read = points_read(header, use, AXIS_X, face->side, face->layers);
-    const int64_t staged = (read + V - 1) / V * V;
-    const int lanes = (int)power_of_two(face->layers, 8);
-    face->wide = 4;
-    face->high = THREADS / (lanes * face->wide);
-    if (header->inputs > 1 || map == SIDE_MAP_PERIODIC || map == SIDE_MAP_ENDPOINT ||
-        staged > header->axis_of[AXIS_X].n)
+    const table_axis &axis = header->axis_of[AXIS_X];
+    int64_t inwards = points_read(header, use, AXIS_X, side, layers);
+    if (axis.side[side].datum == SIDE_DATUM_MIXED_FACE) {
+        const struct table_rows at_face = {axis.face[side], 0, 0}; /* from the edge inwards */
+        const int64_t count = table_row(header, header, &at_face, 0).count;
+        inwards = count > inwards ? count : inwards;
+    }
+    points[0] = header->form == TABLE_FORM_SUM ? inwards : 0;
+    if (header->form == TABLE_FORM_SUM)
         return;
-    int around = 0;
-    for (int a = AXIS_Y; a < AXIS_COUNT; a++) {
-        const table_rows *rows = &header->rows[use][a];
-        if (header->active >> a & 1) {
-            const int count = table_row(header, header, rows, rows->low + rows->high).count;
-            around = count > around ? count : around;
+    for (int c = 0, of, along; c < header->outputs; c++)
+        for (int k = 0; table_part(header, c, k, &of, &along); k++) {
+            const int64_t read = along == AXIS_X ? inwards : layers;
+            points[of] = read > points[of] ? read : points[of];
         }
-    }
-    for (int lines = 256; lines >= 64; lines /= 2) {
-        const int wide = lines > 64 ? 16 : 8, high = lines / wide;
-        const int64_t bytes = (wide + 2 * around) * (high + 2 * around) * (staged | 1) * element;
-        if (bytes > STAGE_BYTES)
-            continue;
-        face->wide = wide;
-        face->high = high;
-        face->staged = (int32_t)staged;
-        face->around = around;
-        shape->stage_bytes = bytes > shape->stage_bytes ? (int32_t)bytes : shape->stage_bytes;
-        return;
-    }
 }
 
-static void add_face(struct table_shape *shape, const table_header *header, int use, int a,
-                     int side, const int64_t low[AXIS_COUNT], const int64_t high[AXIS_COUNT])
+static int64_t ring_bytes(const struct face_ring *ring, const table_header *header)
 {
+    return (int64_t)ring->planes * ring->lines * ring->pitch *
+           (int64_t)dtype_element_bytes(header->dtype);
+}
+
+/* How a block marches along a face of x; false: its ring does not fit. */
+static bool choose_ring(struct table_face *face, const struct geometry *g, int use)
+{
+    const table_header *header = table_of(g->plan);
+    struct face_ring *ring = &face->ring;
+    const struct side *side = &header->axis_of[AXIS_X].side[face->side];
+    const int64_t n = header->axis_of[AXIS_X].n;
+    int64_t points[AXIS_COUNT] = {0, 0, 0};
+    const int lanes = (int)power_of_two(face->layers, 32);
+    if (face->layers > lanes || side->map == SIDE_MAP_PERIODIC || side->map == SIDE_MAP_ENDPOINT)
+        return false;
+    find_points(header, use, face->side, face->layers, points);
+    const int unit = header->dtype == DTYPE_F32 ? 4 : 2;
+    ring->unit = n % unit == 0 ? unit : 1;
+    for (int c = 0; c < AXIS_COUNT; c++) {
+        points[c] = (points[c] + ring->unit - 1) / ring->unit * ring->unit;
+        if (points[c] > n || points[c] > THREADS)
+            return false;
+        ring->at[c + 1] = ring->at[c] + (int32_t)points[c];
+    }
+    const int numbers = ring->at[AXIS_COUNT] / ring->unit;
+    const int end = numbers + (FACE_NUMBERS + ring->unit - 1) / ring->unit;
+    ring->pitch = (end | 1) * ring->unit;
+    ring->copies =
+        numbers + (side->value.operand < 0 && side->constant.operand < 0 ? 0 : FACE_NUMBERS);
+    for (int i = 0; i < 2; i++)
+        ring->around[i] = reach_of(g, use, AXIS_Y + i);
+    face->wide = THREADS / lanes;
+    ring->lines = face->wide + 2 * ring->around[0];
+    for (ring->ahead = RING_AHEAD;; ring->ahead--) {
+        ring->planes = 2 * ring->around[1] + 1 + ring->ahead;
+        if (ring->ahead == RING_AHEAD_LEAST || ring_bytes(ring, header) <= RING_BYTES)
+            break;
+    }
+    int device, most;
+    return ring->copies <= THREADS && cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
+               cudaSuccess &&
+           ring_bytes(ring, header) <= most;
+}
+
+/* How the blocks of a face divide it; false: they cannot. */
+static bool add_face(struct table_shape *shape, const struct geometry *g, int use, int a, int side,
+                     const int64_t low[AXIS_COUNT], const int64_t high[AXIS_COUNT])
+{
+    const table_header *header = table_of(g->plan);
     const table_axis *axis = &header->axis_of[a];
     const int others[] = {a == AXIS_X ? AXIS_Y : AXIS_X, a == AXIS_Z ? AXIS_Y : AXIS_Z};
-    const int V = a == AXIS_X ? 1 : pack_of(header);
-    struct table_face *face = &shape->face[shape->faces++];
+    const int V = a == AXIS_X ? 1 : pack_of(g);
+    struct table_faces *faces = a == AXIS_X ? &shape->x : &shape->others;
+    struct table_face *face = &faces->face[faces->count];
+    memset(face, 0, sizeof *face);
     face->axis = a;
     face->side = side;
     face->layers = (int32_t)(high[a] - low[a]);
     face->wide = 32;
     face->high = THREADS / face->wide;
-    if (a == AXIS_X)
-        choose_stage(shape, face, header, use);
+    if (a == AXIS_X && !choose_ring(face, g, use))
+        return false;
     if (header->imposes)
         face->imposed = (int32_t)(side == SIDE_LOW ? axis->first : axis->n - 1 - axis->last);
-    int64_t tiles[2];
     for (int i = 0; i < 2; i++) {
-        const int64_t size = i == 0 ? face->wide * V : face->high;
         face->begin[i] = low[others[i]];
         face->end[i] = high[others[i]];
-        tiles[i] =
-            (face->end[i] - (i == 0 ? face->begin[i] / V * V : face->begin[i]) + size - 1) / size;
     }
-    face->tiles = tiles[0];
-    shape->face_blocks += tiles[0] * tiles[1];
-    face->last_block = shape->face_blocks;
+    const int64_t begin = face->begin[0] / V * V, planes = face->end[1] - face->begin[1];
+    face->tiles = blocks_of(face->end[0] - begin, face->wide * V);
+    if (a == AXIS_X) {
+        const int resident = header->dtype == DTYPE_F32 ? RESIDENT<float> : RESIDENT<double>;
+        const int64_t columns = SIDE_COUNT * face->tiles * shape->rims.batch;
+        const int64_t bytes = ring_bytes(&face->ring, header);
+        face->high = (int32_t)column_length(planes, columns, (int64_t)g->units * resident,
+                                            face->ring.around[1] + face->ring.ahead);
+        shape->ring_bytes = bytes > shape->ring_bytes ? (int32_t)bytes : shape->ring_bytes;
+    }
+    faces->blocks += face->tiles * blocks_of(planes, face->high);
+    face->last_block = faces->blocks;
+    faces->count++;
+    return true;
 }
 
 static void table_shape_init(struct table_shape *shape, const struct geometry *g,
-                             const table_header *header, const table_pass *pass)
+                             const table_pass *pass)
 {
     memset(shape, 0, sizeof *shape);
-    shape->slot = g->slot;
-    shape->batch = g->boundary.batch;
+    shape->x.slot = shape->others.slot = g->slot;
+    shape->rims.batch = g->boundary.batch;
     for (int box = 0; box < g->boundary.boxes; box++) {
         int64_t begin[AXIS_COUNT], end[AXIS_COUNT], low[AXIS_COUNT], high[AXIS_COUNT];
         for (int b = 0; b < AXIS_COUNT; b++) {
@@ -229,39 +365,63 @@ static void table_shape_init(struct table_shape *shape, const struct geometry *g
             end[b] = begin[b] + g->boundary.size[box][b];
         }
         const int a = g->boundary.axis[box], side = g->boundary.side[box];
-        if (!find_face(header, pass, a, side, begin, end, low, high)) {
-            add_rim(shape, begin, end);
+        if (!find_face(g, pass, a, side, begin, end, low, high) ||
+            !add_face(shape, g, TABLE_ROWS_OF_FACTORS + pass->set, a, side, low, high)) {
+            add_rim(&shape->rims, begin, end);
             continue;
         }
-        add_face(shape, header, TABLE_ROWS_OF_FACTORS + pass->set, a, side, low, high);
-        cut_around(begin, end, low, high,
-                   [&](const int64_t *from, const int64_t *to) { add_rim(shape, from, to); });
+        cut_around(begin, end, low, high, [&](const int64_t *from, const int64_t *to) {
+            add_rim(&shape->rims, from, to);
+        });
     }
-    shape->rim_blocks = (shape->points * shape->batch + THREADS - 1) / THREADS;
+    shape->rims.blocks = blocks_of(shape->rims.points * shape->rims.batch, THREADS);
+}
+
+template <typename T>
+static cudaError_t launch_march(const table_header *header, const table_pass *pass,
+                                const table_shape *shape, cudaStream_t stream)
+{
+    const auto kernel = header->form == TABLE_FORM_SUM ? march_kernel<T, TABLE_FORM_SUM>
+                                                       : march_kernel<T, TABLE_FORM_PARTS>;
+    void *arguments[] = {(void *)header, (void *)pass, (void *)&shape->x};
+    const int64_t blocks = shape->x.blocks * shape->rims.batch;
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    if (shape->ring_bytes > RING_BYTES)
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             shape->ring_bytes);
+    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(THREADS), arguments,
+                            (size_t)shape->ring_bytes, stream);
 }
 
 template <typename T, int V>
 static cudaError_t launch_table(const table_header *header, const table_pass *pass,
                                 const table_shape *shape, cudaStream_t stream)
 {
-    static void (*const kernels[])(table_header, table_pass, table_shape) = {
+    static void (*const kernels[])(table_header, table_pass, table_faces, table_rims) = {
         table_kernel<T, V, TABLE_FORM_PARTS>, table_kernel<T, V, TABLE_FORM_SUM>,
         table_kernel<T, 1, TABLE_FORM_BIHARMONIC>, table_kernel<T, 1, TABLE_FORM_DIVERGENCE>};
-    void *arguments[] = {(void *)header, (void *)pass, (void *)shape};
-    const int64_t blocks = shape->rim_blocks + shape->face_blocks * shape->batch;
+    void *arguments[] = {(void *)header, (void *)pass, (void *)&shape->others,
+                         (void *)&shape->rims};
+    const int64_t blocks = shape->rims.blocks + shape->others.blocks * shape->rims.batch;
+    cudaError_t error = cudaSuccess;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
+    if (shape->x.blocks > 0)
+        error = launch_march<T>(header, pass, shape, stream);
+    if (error != cudaSuccess || blocks == 0)
+        return error;
     return cudaLaunchKernel(kernels[header->form], dim3((unsigned)blocks), dim3(THREADS), arguments,
-                            (size_t)shape->stage_bytes, stream);
+                            0, stream);
 }
 
 extern "C" cudaError_t rows_launch(const struct geometry *g, const struct table_pass *pass)
 {
     const table_header *header = table_of(g->plan);
     struct table_shape shape;
-    table_shape_init(&shape, g, header, pass);
+    table_shape_init(&shape, g, pass);
     if (g->plan->dtype == DTYPE_F64)
         return launch_table<double, 1>(header, pass, &shape, g->stream);
-    return pack_of(header) == 4 ? launch_table<float, 4>(header, pass, &shape, g->stream)
-                                : launch_table<float, 1>(header, pass, &shape, g->stream);
+    return pack_of(g) == 4 ? launch_table<float, 4>(header, pass, &shape, g->stream)
+                           : launch_table<float, 1>(header, pass, &shape, g->stream);
 }

@@ -3,62 +3,103 @@
  * this side alone. The bits are those of numerics/table_point.h.
  *
  *   faces of y, z   a thread has a pack of every layer
- *   faces of x      a block brings the ends of wide × high lines and of those around them to
- *                   shared memory, where the fields are of one component; a warp has one layer of
- *                   them. Else a thread a point. */
+ *   faces of x      a block marches along z with a ring of planes of lines' ends in shared memory,
+ *                   which asynchronous copies fill ahead: a line's part of a plane has the points
+ *                   that are read of each component, then the side's two numbers there. A thread
+ *                   has one layer of one line of each plane, and its rows in registers.
+ *
+ * Points of a row are loaded some at a time, before the first product of theirs.
+ */
 #pragma once
 
 #include "gpu/cuda/table_point.cuh"
 
 enum {
     FACE_THREADS = 128,
-    FACE_PAIRS = TABLE_RADIUS /* of points about one, at most */
+    FACE_PAIRS = TABLE_RADIUS, /* of points about one, at most */
+    FACE_NUMBERS = 2           /* of a side: its value and its constant */
+};
+
+/* The ring of a face of x, in elements. */
+struct face_ring {
+    /* A line's part of a plane: where each component begins, the side's numbers after the last,
+     * and its length, odd in units so that lines begin in many banks. */
+    int32_t at[AXIS_COUNT + 1], pitch;
+    int32_t unit, copies;     /* of a copy; copies of a line */
+    int32_t around[2], lines; /* read beside the block's own along y and z; lines of a plane */
+    int32_t ahead, planes;    /* in flight; in the ring */
 };
 
 /* The points at distances d < layers from a side. */
 struct table_face {
     int32_t axis, side, layers;
-    int32_t wide, high;     /* threads, or staged lines, of a block along the other axes */
-    int32_t imposed;        /* layers d < imposed are read as the side's value */
-    int32_t staged, around; /* x: points of a line in shared memory, and lines around the block's */
+    int32_t wide, high; /* of a block along the other axes: threads; of x lines, and planes */
+    int32_t imposed;    /* layers d < imposed are read as the side's value */
+    struct face_ring ring;
     int64_t begin[2], end[2]; /* along the other axes, the faster one first */
     int64_t tiles;            /* blocks along the faster one */
     int64_t last_block;       /* the end of the blocks of this face and those before it */
 };
 
-/* V lines from a side inwards, of which k counts the points from the edge: k < 0 beyond it. Where
- * it is staged a line lies in shared memory, the edge first. */
-template <typename T, int AXIS, int V, bool STAGED> struct face_lines {
+/* A row, with N weights in registers or none: of count pairs about the point (step 0), or of points
+ * first, first + step, … from it, of the side's axis inwards, of another upwards. */
+template <typename T, int N> struct face_row {
+    int count, step, first;
+    T w[N ? N : 1], datum;
+    const T *weights;
+
+    __device__ __forceinline__ T weight(int i) const
+    {
+        if constexpr (N)
+            return w[i];
+        else
+            return __ldg(weights + i);
+    }
+};
+
+/* V lines from a side inwards, of which k counts the points from the edge: k < 0 beyond it. Those
+ * of x lie in shared memory. */
+template <typename T, int AXIS, int V> struct face_lines {
+    static constexpr bool STAGED = AXIS == AXIS_X;
     static constexpr int FAST = AXIS == AXIS_X ? AXIS_Y : AXIS_X;
     static constexpr int SLOW = AXIS == AXIS_Z ? AXIS_Y : AXIS_Z;
     using row_type = typename table_types<T>::row;
     using view_type = typename table_types<T>::view;
     using value = pack<T, V>;
+    using index = typename std::conditional<STAGED, int, int64_t>::type;
+    using own_row = face_row<T, STAGED ? (int)TABLE_POINTS : 0>;
 
     const table_header &header;
     const table_face &face;
     const struct side &side;
     const view_type &view; /* at the edge, of the first line */
-    const T *tile;         /* staged: the line's first point */
     /* Elements of what is read to the next point inwards, and along an axis upwards. */
-    int64_t inward, stride[AXIS_COUNT];
-    value stated;    /* the side's value there */
-    const T *values; /* … where it is an array: the first line's element */
+    index inward, stride[AXIS_COUNT];
+    face_row<T, 0> fast, slow; /* staged: of all layers; with coordinates of the plane */
+    value stated;              /* the side's value there */
+    const T *values;           /* … where it is an array, not staged: the first line's element */
+    const T *tile;             /* staged: the line's part of the plane of the ring's slot `here` */
+    int here;
 
     __device__ __forceinline__ face_lines(const table_header &header, const table_face &face,
-                                          const view_type &view, const T *tile)
+                                          const view_type &view)
         : header(header), face(face), side(header.axis_of[AXIS].side[face.side]), view(view),
-          tile(tile)
+          values(NULL), tile(NULL), here(0)
     {
-        const bool low = face.side == SIDE_LOW;
         for (int a = 0; a < AXIS_COUNT; a++)
-            stride[a] = header.axis_of[a].stride;
-        if (STAGED) {
-            stride[AXIS] = low ? 1 : -1;
-            stride[FAST] = face.staged | 1; /* odd, so that lines begin in all banks */
-            stride[SLOW] = stride[FAST] * (face.wide + 2 * face.around);
+            stride[a] = (index)header.axis_of[a].stride;
+        if constexpr (STAGED) {
+            fast = row<0>(FAST, min(view.at[FAST], face.end[0] - 1));
+            slow = row<0>(SLOW, view.at[SLOW]);
+            stride[AXIS] = 1;
+            stride[FAST] = face.ring.pitch;
+        } else {
+            find_stated();
         }
-        inward = low ? stride[AXIS] : -stride[AXIS];
+        inward = face.side == SIDE_LOW ? stride[AXIS] : -stride[AXIS];
+    }
+    __device__ __forceinline__ void find_stated()
+    {
 #pragma unroll
         for (int v = 0; v < V; v++) {
             auto there = view;
@@ -71,17 +112,26 @@ template <typename T, int AXIS, int V, bool STAGED> struct face_lines {
             values += side_element(AXIS, view.at[AXIS_X], view.at[AXIS_Y], view.at[AXIS_Z],
                                    header.axis_of[AXIS_X].n, header.axis_of[AXIS_Y].n);
     }
+    /* Staged: to a plane. */
+    __device__ __forceinline__ void move_to(const T *line, int slot)
+    {
+        tile = line;
+        here = slot;
+        stated.v[0] = line[face.ring.at[AXIS_COUNT]];
+    }
 
     /* The line's first point in a component of the input. */
     __device__ __forceinline__ const T *edge(int component) const
     {
-        if constexpr (STAGED)
-            return tile;
-        else
+        if constexpr (STAGED) {
+            const int32_t *at = face.ring.at + component;
+            return tile + (face.side == SIDE_LOW ? at[0] : at[1] - 1);
+        } else {
             return (component == 0   ? view.field[0]
                     : component == 1 ? view.field[1]
                                      : view.field[2]) +
                    view.place;
+        }
     }
     static __device__ __forceinline__ value load(const T *f)
     {
@@ -89,6 +139,17 @@ template <typename T, int AXIS, int V, bool STAGED> struct face_lines {
             return {{*f}};
         else
             return load_pack<V>(f);
+    }
+    /* Elements to the point m further along another axis. */
+    template <int OTHER> __device__ __forceinline__ index away(int m) const
+    {
+        if constexpr (STAGED && OTHER == SLOW) {
+            const int slot = here + m, planes = face.ring.planes;
+            const int turn = slot < 0 ? planes : slot >= planes ? -planes : 0;
+            return (m + turn) * (face.ring.lines * face.ring.pitch);
+        } else {
+            return m * stride[OTHER];
+        }
     }
     /* Is the line v of the face? */
     __device__ __forceinline__ bool has(int v) const
@@ -103,6 +164,12 @@ template <typename T, int AXIS, int V, bool STAGED> struct face_lines {
         for (int v = 0; v < V; v++)
             acc.v[v] = begun ? fused(w, f.v[v], acc.v[v]) : w * f.v[v];
     }
+    /* In shared memory a load that nobody needs is cheaper than a branch around it: of which pair.
+     */
+    static __device__ __forceinline__ int needed(int m, int count)
+    {
+        return STAGED && m > count ? 1 : m;
+    }
     __device__ __forceinline__ value paired(const value &up, const value &down) const
     {
         value pair;
@@ -112,28 +179,65 @@ template <typename T, int AXIS, int V, bool STAGED> struct face_lines {
         return pair;
     }
 
-    __device__ __forceinline__ const row_type *row(int use, int axis, int64_t d) const
+    /* A row of the point at index i along an axis, … */
+    template <int N>
+    __device__ __forceinline__ face_row<T, N> row_at(const row_type *from, int axis,
+                                                     int64_t i) const
     {
-        const table_rows &rows = header.rows[use][axis];
-        const bool low = face.side == SIDE_LOW;
-        int64_t i = rows.low + rows.high;
-        if (axis == AXIS && d < (low ? rows.low : rows.high))
-            i = low ? d : rows.low + d;
-        return (const row_type *)(view.bytes + rows.at) + i;
+        const int turn = axis == AXIS && face.side == SIDE_HIGH ? -1 : 1;
+        face_row<T, N> row;
+        row.count = __ldg(&from->count);
+        row.step = turn * __ldg(&from->step);
+        row.first = turn * (int)(__ldg(&from->first) - i);
+        row.datum = __ldg(&from->data[face.side]);
+        row.weights = from->w;
+#pragma unroll
+        for (int m = 0; m < N; m++)
+            row.w[m] = __ldg(&from->w[m]);
+        return row;
+    }
+    /* … that of the table, empty where there is no derivative, … */
+    template <int N> __device__ __forceinline__ face_row<T, N> row(int axis, int64_t i) const
+    {
+        const table_rows &rows = header.rows[TABLE_ROWS_OF_FACTORS + view.pass->set][axis];
+        if (!(header.active >> axis & 1))
+            return {};
+        return row_at<N>((const row_type *)(view.bytes + rows.at) +
+                             table_row_number(&rows, header.axis_of[axis].n, i),
+                         axis, i);
+    }
+    /* … along another axis than the side's, and at a layer. */
+    template <int OTHER> __device__ __forceinline__ face_row<T, 0> row_beside() const
+    {
+        if constexpr (STAGED)
+            return OTHER == FAST ? fast : slow;
+        else
+            return row<0>(OTHER, OTHER == FAST ? max(view.at[FAST], face.begin[0]) : view.at[SLOW]);
+    }
+    template <int N> __device__ __forceinline__ face_row<T, N> row_of_layer(int64_t d) const
+    {
+        return row<N>(AXIS, face.side == SIDE_LOW ? d : header.axis_of[AXIS].n - 1 - d);
     }
 
-    /* f at k. */
-    __device__ __forceinline__ value read(const T *edge, int64_t k) const
+    /* f at k ≥ 0, … */
+    __device__ __forceinline__ value inside(const T *edge, index k) const
+    {
+        if constexpr (STAGED) {
+            const value f = load(edge + k * inward);
+            return k < face.imposed ? stated : f;
+        } else {
+            return k < face.imposed ? stated : load(edge + k * inward);
+        }
+    }
+    /* … and at any. */
+    __device__ __forceinline__ value read(const T *edge, index k) const
     {
         const int32_t map = side.map;
         const bool is_node = map == SIDE_MAP_NODE || map == SIDE_MAP_ODD_NODE;
-        int64_t j = k;
-        if (k < 0)
-            j = map == SIDE_MAP_PERIODIC   ? k + header.axis_of[AXIS].n
-                : map == SIDE_MAP_ENDPOINT ? k + header.axis_of[AXIS].n - 1
-                : is_node                  ? -k
-                                           : -k - 1;
-        value f = j < face.imposed ? stated : load(edge + j * inward);
+        index j = k >= 0 ? k : is_node ? -k : -k - 1;
+        if (!STAGED && k < 0 && (map == SIDE_MAP_PERIODIC || map == SIDE_MAP_ENDPOINT))
+            j = k + (index)header.axis_of[AXIS].n - (map == SIDE_MAP_ENDPOINT);
+        value f = inside(edge, j);
         if (k < 0 && map >= SIDE_MAP_ANTISYMMETRIC)
 #pragma unroll
             for (int v = 0; v < V; v++)
@@ -143,15 +247,19 @@ template <typename T, int AXIS, int V, bool STAGED> struct face_lines {
 
     /* The sums, or differences, of points m = 1, 2, … away from f along an axis other than that of
      * packs, … */
-    __device__ __forceinline__ void pairs_at(const T *f, int64_t stride, int count,
-                                             value (&pair)[FACE_PAIRS]) const
+    template <int OTHER>
+    __device__ __forceinline__ void pairs_at(const T *f, int count, value (&pair)[FACE_PAIRS]) const
     {
-        const T *above = header.shift < 0 ? f - stride : f;
-        const T *below = header.shift > 0 ? f + stride : f;
+        const int above = header.shift<0, below = header.shift> 0;
+        if (STAGED && count == 0)
+            return;
 #pragma unroll
-        for (int m = 1; m <= FACE_PAIRS; m++)
-            if (m <= count)
-                pair[m - 1] = paired(load(above + m * stride), load(below - m * stride));
+        for (int m = 1; m <= FACE_PAIRS; m++) {
+            const int at = needed(m, count);
+            if (at <= count)
+                pair[m - 1] =
+                    paired(load(f + away<OTHER>(at - above)), load(f + away<OTHER>(below - at)));
+        }
     }
     /* … along that of packs, … */
     __device__ __forceinline__ void pairs_in_row(const T *f, int count,
@@ -190,49 +298,107 @@ template <typename T, int AXIS, int V, bool STAGED> struct face_lines {
             }
     }
     /* … from layer d inwards, … */
-    __device__ __forceinline__ void pairs_inward(const T *edge, int64_t d, int count,
+    __device__ __forceinline__ void pairs_inward(const T *edge, index d, int count,
                                                  value (&pair)[FACE_PAIRS]) const
     {
         if (d - count - (header.shift != 0) >= face.imposed) {
-            pairs_at(edge + d * inward, stride[AXIS], count, pair);
+            pairs_at<AXIS>(edge + d * inward, count, pair);
             return;
         }
         const bool low = face.side == SIDE_LOW;
-        const int64_t above = low ? d - (header.shift < 0) : d + (header.shift < 0);
-        const int64_t below = low ? d + (header.shift > 0) : d - (header.shift > 0);
+        const index above = low ? d - (header.shift < 0) : d + (header.shift < 0);
+        const index below = low ? d + (header.shift > 0) : d - (header.shift > 0);
+        if (STAGED && count == 0)
+            return;
 #pragma unroll
-        for (int m = 1; m <= FACE_PAIRS; m++)
-            if (m <= count)
-                pair[m - 1] = paired(read(edge, low ? above + m : above - m),
-                                     read(edge, low ? below - m : below + m));
+        for (int m = 1; m <= FACE_PAIRS; m++) {
+            const int at = needed(m, count);
+            if (at <= count)
+                pair[m - 1] = paired(read(edge, low ? above + at : above - at),
+                                     read(edge, low ? below - at : below + at));
+        }
+    }
+    /* The side's value m further along another axis. */
+    template <int OTHER> __device__ __forceinline__ value stated_at(int m) const
+    {
+        value of = stated;
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            if (values && has(v))
+                of.v[v] = __ldg(values + v + m * (OTHER == FAST ? 1 : header.axis_of[FAST].n));
+        return of;
     }
     /* … and beside it. */
     template <int OTHER>
-    __device__ __forceinline__ void pairs_beside(const T *edge, int64_t d, int count,
+    __device__ __forceinline__ void pairs_beside(const T *edge, index d, int count,
                                                  value (&pair)[FACE_PAIRS]) const
     {
-        if (d >= face.imposed) {
-            if constexpr (V > 1 && OTHER == AXIS_X)
-                pairs_in_row(edge + d * inward, count, pair);
-            else
-                pairs_at(edge + d * inward, stride[OTHER], count, pair);
-            return;
+        const bool is_imposed = d < face.imposed;
+        const T *f = edge + d * inward;
+        if constexpr (STAGED) {
+            pairs_at<OTHER>(is_imposed ? tile + face.ring.at[AXIS_COUNT] : f, count, pair);
+        } else if (is_imposed) {
+#pragma unroll
+            for (int m = 1; m <= FACE_PAIRS; m++)
+                if (m <= count)
+                    pair[m - 1] = paired(stated_at<OTHER>(m - (header.shift < 0)),
+                                         stated_at<OTHER>((header.shift > 0) - m));
+        } else if constexpr (V > 1 && OTHER == AXIS_X) {
+            pairs_in_row(f, count, pair);
+        } else {
+            pairs_at<OTHER>(f, count, pair);
         }
-        const int64_t next = OTHER == FAST ? 1 : header.axis_of[FAST].n;
-#pragma unroll
-        for (int m = 1; m <= FACE_PAIRS; m++)
-            if (m <= count) {
-                value up = stated, down = stated;
-#pragma unroll
-                for (int v = 0; v < V; v++)
-                    if (values && has(v)) {
-                        up.v[v] = __ldg(values + v + (m - (header.shift < 0)) * next);
-                        down.v[v] = __ldg(values + v - (m - (header.shift > 0)) * next);
-                    }
-                pair[m - 1] = paired(up, down);
-            }
     }
-    __device__ __forceinline__ void pairs(const T *edge, int axis, int64_t d, int count,
+
+    /* acc + what was gathered; where there is no acc (not `begun`) it begins with the first
+     * product. */
+    template <class Row>
+    static __device__ __forceinline__ void fold(const Row &row, const value (&pair)[FACE_PAIRS],
+                                                bool begun, value &acc)
+    {
+#pragma unroll
+        for (int i = 0; i < FACE_PAIRS; i++)
+            if (i < row.count)
+                add(acc, begun || i > 0, row.weight(i), pair[i]);
+    }
+    /* acc + the points at(0), at(1), … of a row that is not centred, so many of them at a time as
+     * registers hold. */
+    template <class Row, class At>
+    __device__ __forceinline__ void add_points(const Row &row, const At &at, bool begun,
+                                               value &acc) const
+    {
+        constexpr int EACH = STAGED ? 5 : 1;
+#pragma unroll
+        for (int first = 0; first < TABLE_POINTS; first += EACH) {
+            value point[EACH];
+            if (first >= row.count)
+                return;
+#pragma unroll
+            for (int i = 0; i < EACH; i++)
+                if (STAGED || first + i < row.count)
+                    point[i] = at(row.first + row.step * min(first + i, row.count - 1));
+#pragma unroll
+            for (int i = 0; i < EACH; i++)
+                if (first + i < row.count && first + i < TABLE_POINTS)
+                    add(acc, begun || first + i > 0, row.weight(first + i), point[i]);
+        }
+    }
+    /* The same along another axis than the side's. */
+    template <int OTHER>
+    __device__ __forceinline__ void add_points_beside(const T *edge, index d, bool begun,
+                                                      value &acc) const
+    {
+        const bool is_imposed = d < face.imposed;
+        const T *f = STAGED && is_imposed ? tile + face.ring.at[AXIS_COUNT] : edge + d * inward;
+        add_points(
+            row_beside<OTHER>(),
+            [&](int m) {
+                return !STAGED && is_imposed ? stated_at<OTHER>(m) : load(f + away<OTHER>(m));
+            },
+            begun, acc);
+    }
+    /* The pairs of a row along an axis. */
+    __device__ __forceinline__ void pairs(const T *edge, int axis, index d, int count,
                                           value (&pair)[FACE_PAIRS]) const
     {
         if (axis == AXIS)
@@ -242,39 +408,37 @@ template <typename T, int AXIS, int V, bool STAGED> struct face_lines {
         else
             pairs_beside<SLOW>(edge, d, count, pair);
     }
-
-    /* acc + the derivative along an axis at layer d by its row; where there is no acc (not `begun`)
-     * it begins with the first product. given: the side's datum. */
-    __device__ __forceinline__ void along(const T *edge, int axis, int64_t d, const row_type *row,
+    /* acc + the derivative along an axis at layer d by its row. BESIDE: other axes may have
+     * coordinates. given: the side's datum. */
+    template <bool BESIDE, class Row>
+    __device__ __forceinline__ void along(const T *edge, int axis, index d, const Row &row,
                                           const value &given, bool begun, value &acc) const
     {
-        const int count = __ldg(&row->count), step = axis == AXIS ? __ldg(&row->step) : 0;
-        if (step == 0) {
+        if (row.step == 0) {
             value pair[FACE_PAIRS];
-            pairs(edge, axis, d, count, pair);
-#pragma unroll
-            for (int m = 0; m < FACE_PAIRS; m++)
-                if (m < count)
-                    add(acc, begun || m > 0, __ldg(&row->w[m]), pair[m]);
-        } else {
-            const int64_t first = __ldg(&row->first);
-            const int64_t k = face.side == SIDE_LOW ? first : header.axis_of[AXIS].n - 1 - first;
-            const T *f = edge + k * inward;
-#pragma unroll
-            for (int i = 0; i < TABLE_POINTS; i++)
-                if (i < count)
-                    add(acc, begun || i > 0, __ldg(&row->w[i]),
-                        k + i < face.imposed ? stated : load(f + i * inward));
+            pairs(edge, axis, d, row.count, pair);
+            fold(row, pair, begun, acc);
+        } else if (axis == AXIS) {
+            add_points(
+                row, [&](int m) { return inside(edge, d + m); }, begun, acc);
+        } else if constexpr (BESIDE && V == 1) { /* packs have none beside them */
+            axis == FAST ? add_points_beside<FAST>(edge, d, begun, acc)
+                         : add_points_beside<SLOW>(edge, d, begun, acc);
         }
-        if (axis == AXIS)
-            add_datum(row, given, begun || count > 0, acc);
+        if (axis == AXIS && row.datum != (T)0)
+            add(acc, begun || row.count > 0, row.datum, given);
     }
-    __device__ __forceinline__ void add_datum(const row_type *row, const value &given, bool begun,
-                                              value &acc) const
+    /* act(row) of the row of an axis. */
+    template <class Act>
+    __device__ __forceinline__ void with_row(int axis, const own_row &own, const Act &act) const
     {
-        const T weight = __ldg(&row->data[face.side]);
-        if (weight != (T)0)
-            add(acc, begun, weight, given);
+        if constexpr (STAGED) {
+            if (axis == AXIS)
+                return act(own);
+            act(axis == FAST ? row_beside<FAST>() : row_beside<SLOW>());
+        } else {
+            act(axis == AXIS ? own : axis == FAST ? row_beside<FAST>() : row_beside<SLOW>());
+        }
     }
 
     /* The datum of the side for a component; anything where it has none. */
@@ -285,190 +449,31 @@ template <typename T, int AXIS, int V, bool STAGED> struct face_lines {
             return of;
 #pragma unroll
         for (int v = 0; v < V; v++) {
-            auto there = view;
-            const int64_t at[AXIS_COUNT] = {view.at[AXIS_X] + v, view.at[AXIS_Y], view.at[AXIS_Z]};
-            move(&there, at);
-            of.v[v] = datum(&there, component, AXIS, face.side);
+            if constexpr (STAGED) {
+                of.v[v] = staged_datum(edge(component));
+            } else {
+                auto there = view;
+                const int64_t at[AXIS_COUNT] = {view.at[AXIS_X] + v, view.at[AXIS_Y],
+                                                view.at[AXIS_Z]};
+                move(&there, at);
+                of.v[v] = datum(&there, component, AXIS, face.side);
+            }
         }
         return of;
     }
-
-    /* table_sum() at layer d. */
-    __device__ __forceinline__ value sum(int64_t d, const value &given) const
+    /* table_datum() of a mixed condition. */
+    __device__ __forceinline__ T staged_datum(const T *edge) const
     {
-        const int set = view.pass->set, use = TABLE_ROWS_OF_FACTORS + set;
-        const T *first = edge(0);
-        const row_type *own = row(use, AXIS, d);
-        int centred = header.shift == 0 ? header.active & ~(1 << AXIS) : 0;
-        if (header.shift == 0 && header.active >> AXIS & 1 && __ldg(&own->step) == 0)
-            centred |= 1 << AXIS;
-        value acc = {};
-#pragma unroll
-        for (int v = 0; v < V; v++) /* may be the output: not through the cache of constants */
-            acc.v[v] = view.base && has(v) ? view.base[place(d) + v] : (T)0;
-        if (centred || header.identity)
-            add(acc, view.base, (T)header.centre[set][centred], read(first, d));
-        if (header.shared && centred == header.active) {
-            add_together(first, d, use, acc);
-            if (header.active >> AXIS & 1)
-                add_datum(own, given, true, acc);
-            return acc;
-        }
-#pragma unroll
-        for (int a = 0; a < AXIS_COUNT; a++)
-            if (header.active >> a & 1)
-                along(first, a, d, row(use, a, d), given, true, acc);
-        return acc;
-    }
-    /* The pairs of points of all active axes, which have the weights of the first one. */
-    __device__ __forceinline__ void add_together(const T *first, int64_t d, int use,
-                                                 value &acc) const
-    {
-        const row_type *weights = NULL;
-        value total[FACE_PAIRS];
-        int count = 0;
-#pragma unroll
-        for (int a = 0; a < AXIS_COUNT; a++) {
-            if (!(header.active >> a & 1))
-                continue;
-            value pair[FACE_PAIRS];
-            const bool is_first = !weights;
-            weights = weights ? weights : row(use, a, d);
-            count = __ldg(&weights->count);
-            pairs(first, a, d, count, pair);
-#pragma unroll
-            for (int m = 0; m < FACE_PAIRS; m++)
-#pragma unroll
-                for (int v = 0; v < V; v++)
-                    if (m < count)
-                        total[m].v[v] = is_first ? pair[m].v[v] : total[m].v[v] + pair[m].v[v];
-        }
-#pragma unroll
-        for (int m = 0; m < FACE_PAIRS; m++)
-            if (m < count)
-                add(acc, true, __ldg(&weights->w[m]), total[m]);
-    }
-
-    /* table_parts() of a component at layer d. */
-    __device__ __forceinline__ value parts(int component, int64_t d, const value &given) const
-    {
-        int of, axis;
-        value sum = {};
-        for (int k = 0; table_part(&header, component, k, &of, &axis); k++) {
-            value part = {};
-            along(edge(of), axis, d, row(TABLE_ROWS_OF_FACTORS, axis, d), given, false, part);
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                sum.v[v] = k == 0                                ? part.v[v]
-                           : header.operator_id == OPERATOR_CURL ? sum.v[v] - part.v[v]
-                                                                 : sum.v[v] + part.v[v];
-        }
-        return sum;
-    }
-
-    /* The element of layer d in a field. */
-    __device__ __forceinline__ int64_t place(int64_t d) const
-    {
-        const int64_t stride = header.axis_of[AXIS].stride;
-        return view.place + (face.side == SIDE_LOW ? d * stride : -d * stride);
-    }
-
-    /* A component of the result at layers d = first, first + step, … */
-    template <int FORM>
-    __device__ __forceinline__ void compute(int component, int64_t first, int64_t step) const
-    {
-        int of = 0, axis = AXIS;
-        for (int k = 0; FORM == TABLE_FORM_PARTS && table_part(&header, component, k, &of, &axis);
-             k++)
-            if (axis == AXIS)
-                break;
-        const value given = this->given(of);
-        const int64_t held = header.operator_id == OPERATOR_DIFFUSION ? side.held : 0;
-        T *out = (T *)view.pass->out[component] + view.batch * header.points;
-        for (int64_t d = first; d < face.layers; d += step) {
-            value f = stated;
-            if (d >= held)
-                f = FORM == TABLE_FORM_PARTS ? parts(component, d, given) : sum(d, given);
-            if (FORM != TABLE_FORM_PARTS && d >= held && header.source != TABLE_SOURCE_NONE)
-#pragma unroll
-                for (int v = 0; v < V; v++) {
-                    auto there = view;
-                    there.place = place(d) + v;
-                    f.v[v] = source_added(&there, f.v[v]);
-                }
-            const int64_t x = AXIS == AXIS_X ? 0 : view.at[AXIS_X];
-            if constexpr (AXIS == AXIS_X)
-                out[place(d)] = f.v[0];
-            else
-                store_between(out + place(d) - x, x, f, face.begin[0], face.end[0]);
-        }
+        const T value = stated.v[0], constant = tile[face.ring.at[AXIS_COUNT] + 1];
+        if (side.datum == SIDE_DATUM_MIXED_NODE)
+            return fused(-value, inside(edge, 0).v[0], constant);
+        const auto row =
+            row_at<0>((const row_type *)(view.bytes + header.axis_of[AXIS].face[face.side]), AXIS,
+                      face.side == SIDE_LOW ? 0 : header.axis_of[AXIS].n - 1);
+        pack<T, V> acc = {};
+        add_points(
+            row, [&](int k) { return inside(edge, k); }, false, acc);
+        return fused(-value, fused(row.datum, constant, acc.v[0]) / fused(row.datum, value, (T)1),
+                     constant);
     }
 };
-
-/* A thread's lines: V of each layer, or one of some layers; begin_of: where the block's tile is. */
-template <typename T, int AXIS, int V, int FORM>
-static __device__ __forceinline__ void face_threads(const table_header &header,
-                                                    const table_face &face, const table_pass &pass,
-                                                    const void *rows, uint64_t field, int64_t tile)
-{
-    const int lanes = FACE_THREADS / (face.wide * face.high);
-    const int t = (int)threadIdx.x, lane = t % lanes, i = t / lanes;
-    const int64_t first = face.begin[0] / V * V + tile % face.tiles * face.wide * V;
-    const int64_t fast = first + i % face.wide * V;
-    const int64_t slow = face.begin[1] + tile / face.tiles * face.high + i / face.wide;
-    if (fast >= face.end[0] || slow >= face.end[1])
-        return;
-    auto view = begin_view(header, rows, pass, field, T());
-    const int64_t edge = face.side == SIDE_LOW ? 0 : header.axis_of[AXIS].n - 1;
-    const int64_t at[AXIS_COUNT] = {AXIS == AXIS_X ? edge : fast,
-                                    AXIS == AXIS_X   ? fast
-                                    : AXIS == AXIS_Y ? edge
-                                                     : slow,
-                                    AXIS == AXIS_Z ? edge : slow};
-    move(&view, at);
-    const face_lines<T, AXIS, V, false> lines(header, face, view, NULL);
-    for (int c = 0; c < header.outputs; c++)
-        lines.template compute<FORM>(c, lane, lanes);
-}
-
-extern __shared__ __align__(128) unsigned char shared_memory[];
-
-/* The block's lines of a face of x, of a field of one component. V: elements of a load. */
-template <typename T, int V, int FORM>
-static __device__ __forceinline__ void face_staged(const table_header &header,
-                                                   const table_face &face, const table_pass &pass,
-                                                   const void *rows, uint64_t field, int64_t tile)
-{
-    T *const stage = (T *)shared_memory;
-    const bool low = face.side == SIDE_LOW;
-    const int64_t ny = header.axis_of[AXIS_Y].n, nz = header.axis_of[AXIS_Z].n;
-    const int64_t n = header.axis_of[AXIS_X].n;
-    const int64_t y = face.begin[0] + tile % face.tiles * face.wide;
-    const int64_t z = face.begin[1] + tile / face.tiles * face.high;
-    const int wide = face.wide + 2 * face.around, high = face.high + 2 * face.around;
-    const int packs = face.staged / V, pitch = face.staged | 1;
-    const T *in = (const T *)pass.in[0] + field * header.points + (low ? 0 : n - face.staged);
-    for (int i = threadIdx.x; i < wide * high * packs; i += FACE_THREADS) {
-        const int k = i % packs * V, line = i / packs;
-        const int64_t from_y = min(max(y + line % wide - face.around, (int64_t)0), ny - 1);
-        const int64_t from_z = min(max(z + line / wide - face.around, (int64_t)0), nz - 1);
-        const pack<T, V> q = load_pack<V>(in + from_y * header.axis_of[AXIS_Y].stride +
-                                          from_z * header.axis_of[AXIS_Z].stride + k);
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            stage[line * pitch + (low ? k + v : face.staged - 1 - k - v)] = q.v[v];
-    }
-    __syncthreads();
-    auto view = begin_view(header, rows, pass, field, T());
-    for (int i = threadIdx.x; i < face.wide * face.high * face.layers; i += FACE_THREADS) {
-        const int at_y = i % face.wide, at_z = i / face.wide % face.high;
-        const int64_t at[AXIS_COUNT] = {low ? 0 : n - 1, y + at_y, z + at_z};
-        if (at[AXIS_Y] >= face.end[0] || at[AXIS_Z] >= face.end[1])
-            continue;
-        move(&view, at);
-        const face_lines<T, AXIS_X, 1, true> lines(
-            header, face, view, stage + ((at_z + face.around) * wide + at_y + face.around) * pitch);
-        for (int c = 0; c < header.outputs; c++)
-            lines.template compute<FORM>(c, i / (face.wide * face.high), face.layers);
-    }
-}
