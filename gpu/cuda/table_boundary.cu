@@ -279,8 +279,8 @@ static bool choose_ring(struct table_face *face, const struct geometry *g, int u
     const struct side *side = &header->axis_of[AXIS_X].side[face->side];
     const int64_t n = header->axis_of[AXIS_X].n;
     int64_t points[AXIS_COUNT] = {0, 0, 0};
-    const int lanes = (int)power_of_two(face->layers, 32);
-    if (face->layers > lanes || side->map == SIDE_MAP_PERIODIC || side->map == SIDE_MAP_ENDPOINT)
+    if (face->layers > THREADS / 4 || side->map == SIDE_MAP_PERIODIC ||
+        side->map == SIDE_MAP_ENDPOINT)
         return false;
     find_points(header, use, face->side, face->layers, points);
     const int unit = header->dtype == DTYPE_F32 ? 4 : 2;
@@ -298,7 +298,7 @@ static bool choose_ring(struct table_face *face, const struct geometry *g, int u
         numbers + (side->value.operand < 0 && side->constant.operand < 0 ? 0 : FACE_NUMBERS);
     for (int i = 0; i < 2; i++)
         ring->around[i] = reach_of(g, use, AXIS_Y + i);
-    face->wide = THREADS / lanes;
+    face->wide = THREADS / face->layers;
     ring->lines = face->wide + 2 * ring->around[0];
     for (ring->ahead = RING_AHEAD;; ring->ahead--) {
         ring->planes = 2 * ring->around[1] + 1 + ring->ahead;

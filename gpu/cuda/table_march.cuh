@@ -88,16 +88,15 @@ static __device__ __forceinline__ void face_march(const table_header &header,
             copy(first - around + i, planes + i * plane);
         __pipeline_commit();
     }
-    const int lanes = FACE_THREADS / face.wide, d = (int)threadIdx.x % lanes;
-    const int line = (int)threadIdx.x / lanes;
+    const int d = (int)threadIdx.x % face.layers, line = (int)threadIdx.x / face.layers;
     const int64_t at[AXIS_COUNT] = {face.side == SIDE_LOW ? 0 : header.axis_of[AXIS_X].n - 1,
                                     y + line, first};
     auto view = begin_view(header, rows, pass, field, T());
     move(&view, at);
     face_points<T, AXIS_X, 1> lines(header, face, view);
-    const auto own = lines.template row_of_layer<TABLE_POINTS>(min(d, face.layers - 1));
+    const auto own = lines.template row_of_layer<TABLE_POINTS>(d);
     const T *const begin = planes + (line + ring.around[0]) * ring.pitch;
-    const bool computes = d < face.layers && lines.has(0);
+    const bool computes = line < face.wide && lines.has(0);
     int here = around, next = ring.planes - 1;
 #pragma unroll 1
     for (int64_t z = first; z < last; z++) {
