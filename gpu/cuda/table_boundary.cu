@@ -224,7 +224,8 @@ static bool find_face(const struct geometry *g, const table_pass *pass, int a, i
         const int reach = reach_of(g, TABLE_ROWS_OF_FACTORS + pass->set, b);
         if (header->active >> b & 1 && (reach == 0 || reach > FACE_PAIRS))
             return false;
-        if (g->plan->indexed >> b & 1) /* each index has a row of its own */
+        /* A layer that is imposed on beside the only axis: packs have no rows by index. */
+        if (b != a && g->plan->indexed >> b & 1 && is_line(header))
             return false;
         low[b] = b == a || header->axis_of[b].low < begin[b] ? begin[b] : header->axis_of[b].low;
         high[b] = b == a || header->axis_of[b].high > end[b] ? end[b] : header->axis_of[b].high;

@@ -6,10 +6,7 @@
  *   faces of x      a block marches along z with a ring of planes of lines' ends in shared memory,
  *                   which asynchronous copies fill ahead: a line's part of a plane has the points
  *                   that are read of each component, then the side's two numbers there. A thread
- *                   has one layer of one line of each plane, and its rows in registers.
- *
- * Points of a row are loaded some at a time, before the first product of theirs.
- */
+ *                   has one layer of one line of each plane, and its row in registers. */
 #pragma once
 
 #include "gpu/cuda/table_point.cuh"
