@@ -154,7 +154,8 @@ static int64_t points_read(const table_header *header, int use, int a, int side,
         const int64_t i = side == SIDE_LOW ? d : axis.n - 1 - d;
         const Row &row =
             ((const Row *)((const char *)header + rows.at))[table_row_number(&rows, axis.n, i)];
-        const int64_t last = row.first + row.step * (row.count - 1);
+        /* Of a row without points, which is its datum alone, first is the edge. */
+        const int64_t last = row.first + (row.count > 0 ? row.step * (row.count - 1) : 0);
         const int64_t low = row.first < last ? row.first : last;
         const int64_t high = row.first < last ? last : row.first;
         const int64_t end = row.step == 0      ? d + row.count + 1
