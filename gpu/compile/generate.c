@@ -5,27 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Offsets in C order, as numpy.ndindex gives them: what most programs write. */
-static const struct shape {
-    int axes, radius;
-    bool star;
-} shapes[] = {{3, 1, true}, {3, 1, false}, {3, 4, true},  {3, 2, false},
-              {2, 1, true}, {2, 1, false}, {2, 2, false}, {2, 4, false}};
-
-static void fill_offsets(const struct shape *shape, struct kernel_key *key)
-{
-    const int r = shape->radius, of_z = shape->axes == 3 ? r : 0;
-    for (int z = -of_z; z <= of_z; z++)
-        for (int y = -r; y <= r; y++)
-            for (int x = -r; x <= r; x++) {
-                const int axes = (x != 0) + (y != 0) + (z != 0);
-                if (shape->star && axes > 1)
-                    continue;
-                key->offsets[key->points][AXIS_X] = (int8_t)x;
-                key->offsets[key->points][AXIS_Y] = (int8_t)y;
-                key->offsets[key->points++][AXIS_Z] = (int8_t)z;
-            }
-}
+enum { KEYS = 4 }; /* of a shape */
 
 static void put_launch(FILE *file, const struct kernel_key *key, const char *name)
 {
@@ -51,20 +31,15 @@ static void put_row(FILE *file, const struct kernel_key *key, const char *name)
 int main(int count, char **arguments)
 {
     const int number = count == 3 ? atoi(arguments[1]) : -1;
-    FILE *file = number >= 0 && number < (int)(sizeof shapes / sizeof shapes[0])
-                     ? fopen(arguments[2], "w")
-                     : NULL;
+    FILE *file = number >= 0 && number < KERNEL_COMMON / KEYS ? fopen(arguments[2], "w") : NULL;
     char *text = malloc(KERNEL_SOURCE_BYTES);
-    static struct kernel_key keys[4];
-    char names[4][KERNEL_NAME_BYTES];
+    static struct kernel_key keys[KEYS];
+    char names[KEYS][KERNEL_NAME_BYTES];
     bool good = file && text;
     if (good)
         fprintf(file, "#include \"gpu/cuda/stencil_kernels.h\"\n");
-    for (int i = 0; good && i < 4; i++) {
-        keys[i] = (struct kernel_key){.dtype = i & 1 ? DTYPE_F64 : DTYPE_F32,
-                                      .axes = (uint8_t)shapes[number].axes,
-                                      .aligned = i < 2};
-        fill_offsets(&shapes[number], &keys[i]);
+    for (int i = 0; good && i < KEYS; i++) {
+        kernel_common_key(&keys[i], KEYS * number + i);
         snprintf(names[i], sizeof names[i], "stencil_%d_%d", number, i);
         good = kernel_key_check(&keys[i]) &&
                kernel_source(&keys[i], names[i], text, KERNEL_SOURCE_BYTES);
@@ -76,7 +51,7 @@ int main(int count, char **arguments)
     if (good) {
         fprintf(file, "extern \"C\" const struct stencil_kernel stencil_kernels_%d[] = {\n",
                 number);
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < KEYS; i++)
             put_row(file, &keys[i], names[i]);
         fprintf(file, "};\n");
     }

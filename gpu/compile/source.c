@@ -61,6 +61,30 @@ bool kernel_key_check(const struct kernel_key *key)
                           sizeof zero.offsets - (size_t)key->points * AXIS_COUNT) == 0;
 }
 
+bool kernel_key_init(struct kernel_key *key, int dtype, const int64_t n[AXIS_COUNT],
+                     uint64_t points, const int32_t (*offsets)[AXIS_COUNT])
+{
+    int axes = AXIS_COUNT;
+    while (axes > 1 && n[axes - 1] == 1)
+        axes--;
+    memset(key, 0, sizeof *key);
+    if (axes < 2 || points > KERNEL_POINTS)
+        return false;
+    key->dtype = (uint8_t)dtype;
+    key->axes = (uint8_t)axes;
+    key->points = (uint16_t)points;
+    for (uint64_t k = 0; k < points; k++)
+        for (int a = 0; a < AXIS_COUNT; a++) {
+            if (offsets[k][a] < -KERNEL_RADIUS || offsets[k][a] > KERNEL_RADIUS)
+                return false;
+            key->offsets[k][a] = (int8_t)offsets[k][a];
+        }
+    key->aligned = 1;
+    const struct kernel_tile tile = kernel_tile_of(key);
+    key->aligned = n[AXIS_X] % tile.pack == 0 && n[AXIS_X] >= kernel_tile_x(&tile);
+    return kernel_key_check(key);
+}
+
 struct kernel_tile kernel_tile_of(const struct kernel_key *key)
 {
     /* In order of preference: the first whose planes fit. Where there are many points, blocks are

@@ -15,7 +15,11 @@ enum {
     KERNEL_POINTS = 343, /* more would be compiled for seconds */
     KERNEL_RADIUS = 4,   /* of offsets along any axis */
     KERNEL_NAME_BYTES = 16,
-    KERNEL_SOURCE_BYTES = 1 << 20
+    KERNEL_SOURCE_BYTES = 1 << 20,
+    /* Fields of no more points (with the batch) are computed without: their launches may be part of
+     * a graph, and take no longer than launching does. */
+    KERNEL_LEAST_POINTS = 1 << 18,
+    KERNEL_COMMON = 8 * 4 /* keys of stencils that the build makes kernels for */
 };
 
 /* Integers alone, without padding, and zero where nothing is: keys are compared by memcmp(). */
@@ -38,6 +42,16 @@ struct kernel_tile {
     int64_t shared_bytes;
 };
 
+/* The key of a stencil of so many points on fields of n points. False: no kernel is made for such
+ * stencils. */
+bool kernel_key_init(struct kernel_key *key, int dtype, const int64_t n[AXIS_COUNT],
+                     uint64_t points, const int32_t (*offsets)[AXIS_COUNT]);
+
+/* The keys that the build makes kernels for, by number below KERNEL_COMMON: shape by shape, each
+ * with rows of whole packs and without, of both types. And is it one of them? */
+void kernel_common_key(struct kernel_key *key, int number);
+bool kernel_is_common(const struct kernel_key *key);
+
 /* Is it a key that kernel_source() takes? Trusts nothing in it. */
 bool kernel_key_check(const struct kernel_key *key);
 
@@ -56,5 +70,8 @@ static inline int kernel_tile_y(const struct kernel_tile *tile)
 /* Write the source of the kernel `name` for a key that passed kernel_key_check(), with a NUL behind
  * it: it includes "stencil_kernel.cuh". Returns its bytes without the NUL; 0: there is no room. */
 size_t kernel_source(const struct kernel_key *key, const char *name, char *text, size_t room);
+
+/* The text of that header, for compilers without its file. */
+extern const char kernel_header[];
 
 __END_DECLS

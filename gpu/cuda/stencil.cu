@@ -454,30 +454,6 @@ static const struct stencil_kernel *find_kernel(const struct kernel_key *key)
     return NULL;
 }
 
-/* False: no kernel is made for such a stencil. */
-static bool make_key(struct kernel_key *key, const struct plan *plan,
-                     const struct stencil_table *table, int axes)
-{
-    const struct stencil_offset *offsets = stencil_offsets(table);
-    memset(key, 0, sizeof *key);
-    if (table->points > KERNEL_POINTS)
-        return false;
-    key->dtype = (uint8_t)plan->dtype;
-    key->axes = (uint8_t)axes;
-    key->points = (uint16_t)table->points;
-    for (int k = 0; k < table->points; k++)
-        for (int a = 0; a < AXIS_COUNT; a++) {
-            if (offsets[k].at[a] < -KERNEL_RADIUS || offsets[k].at[a] > KERNEL_RADIUS)
-                return false;
-            key->offsets[k][a] = (int8_t)offsets[k].at[a];
-        }
-    key->aligned = 1;
-    const struct kernel_tile tile = kernel_tile_of(key);
-    const int64_t n = table->axis[AXIS_X].n;
-    key->aligned = n % tile.pack == 0 && n >= kernel_tile_x(&tile);
-    return kernel_key_check(key);
-}
-
 static int map_of(const struct side *side)
 {
     switch (side->held ? SIDE_MAP_NONE : side->map) {
