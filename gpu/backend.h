@@ -21,6 +21,8 @@ __BEGIN_DECLS
 /* Memory is pinned in pieces that end where addresses are multiples of this. A power of two. */
 #define BACKEND_PIN_BYTES (8 << 20)
 
+enum { BACKEND_KERNELS = 64 }; /* slots of compiled kernels */
+
 /* The caller's name for an operation, which its completion carries; backends do not look at it. */
 struct token {
     void *of;
@@ -62,6 +64,11 @@ struct backend {
     /* Device memory without a byte of another owner's. NULL if there is none. */
     void *(*allocate)(uint64_t bytes, uint64_t owner);
     void (*release)(void *memory, uint64_t bytes, uint64_t owner);
+
+    /* Take a kernel that was compiled for stencils of one key into the slot, in the place of the
+     * one there; launches come to use it, with the same bits. image: struct kernel_image
+     * (gpu/compile/source.h), which is the callee's. NULL: there is no use for kernels. */
+    void (*take_kernel)(uint32_t slot, uint8_t *image, uint64_t bytes);
 
     /* Copy between the arena, or a client's memory, and the device. A launch that is not resident
      * sees every upload begun before it. A download sees the launch that `after` names and all that

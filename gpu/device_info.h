@@ -12,4 +12,6 @@ struct device_info {
     uint32_t count;        /* devices of this kind on the machine */
     uint32_t direct;       /* 1: computes in regions themselves, without a copy */
     uint32_t driver;       /* CUDA driver's version (13000 for 13.0); 0 on the host */
+    uint32_t architecture; /* 10 × major + minor compute capability; 0: no kernels are compiled */
+    uint32_t reserved;     /* 0 */
 };

@@ -17,8 +17,6 @@ enum {
     COMPILER_MEMORY_BYTES = 1 << 30 /* that it may take beside what NVRTC has when warm */
 };
 
-#define COMPILER_KERNEL "asked_stencil" /* the kernel's name in its code */
-
 struct compiler_hello {
     uint32_t nvrtc; /* 1000 × major + 10 × minor version; 0: it cannot be used, since: */
     char text[124];

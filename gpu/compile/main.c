@@ -45,7 +45,7 @@ static void say(const void *bytes, size_t count)
 static void *compile(const struct compiler_order *order, size_t *bytes, char *why, size_t room)
 {
     if (!kernel_key_check(&order->key) ||
-        !kernel_source(&order->key, COMPILER_KERNEL, text, sizeof text)) {
+        !kernel_source(&order->key, KERNEL_ASKED, text, sizeof text)) {
         snprintf(why, room, "no kernel is made for such a stencil");
         return NULL;
     }

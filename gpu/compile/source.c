@@ -11,6 +11,8 @@ enum {
     MANY_POINTS = 60 /* arithmetic takes longer than memory */
 };
 
+_Static_assert(sizeof(struct kernel_image) % 16 == 0, "code is aligned");
+
 /* How far a key's offsets reach along each axis; along x and y 0 is within. */
 struct reach {
     int low[AXIS_COUNT], high[AXIS_COUNT];

@@ -33,6 +33,15 @@ struct kernel_key {
     uint8_t end;
 };
 
+/* The code of a kernel that was compiled, as it goes to a worker and into files. */
+struct kernel_image {
+    struct kernel_key key;
+    uint8_t zero[4];
+    uint8_t code[]; /* a cubin, at a multiple of 16 bytes */
+};
+
+#define KERNEL_ASKED "asked_stencil" /* the name of the kernel in it */
+
 /* The block and the tile of a plane that it computes. */
 struct kernel_tile {
     int wide, high, rows; /* threads along x and y; rows of a pack each that a thread computes */

@@ -1,5 +1,6 @@
 /* A CUDA device behind gpu/backend.h: its memory, and what opens it. */
 #include "gpu/backend.h"
+#include "gpu/cuda/compiled.h"
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/graphs.h"
 #include "gpu/cuda/memory.h"
@@ -56,6 +57,7 @@ static bool describe(int index, struct device_info *info, struct failure *failur
     info->units = (uint32_t)properties.multiProcessorCount;
     info->count = (uint32_t)count;
     info->driver = (uint32_t)driver;
+    info->architecture = (uint32_t)(10 * properties.major + properties.minor);
     return true;
 }
 
@@ -76,6 +78,8 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, int wake,
         error = graphs_open();
     if (error != cudaSuccess)
         return open_failed(failure, "streams and weights", error);
+    if (!compiled_open(index, (int)info->units))
+        info->architecture = 0;
     error = cudaHostRegister(arena, arena_bytes, cudaHostRegisterDefault);
     if (error != cudaSuccess)
         return open_failed(failure, "the arena cannot be pinned", error);
@@ -92,6 +96,7 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, int wake,
 static void cuda_close(void)
 {
     fault_never(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    compiled_close();
     graphs_close();
     slots_close();
     memory_close();
@@ -122,6 +127,7 @@ const struct backend *backend_cuda(void)
         .unpin = unpin_memory,
         .allocate = cuda_allocate,
         .release = memory_give,
+        .take_kernel = compiled_take,
         .upload = queues_upload,
         .download = queues_download,
         .launch = queues_launch,

@@ -5,6 +5,7 @@
  * Weights are parameters of the kernel, which all lanes read at once, or if too many are read from
  * the table. The first blocks have the edges, a thread a point: numerics/stencil_point.h. */
 #include "gpu/compile/stencil_kernel.cuh"
+#include "gpu/cuda/compiled.h"
 #include "gpu/cuda/grid.cuh"
 #include "gpu/cuda/stencil_kernels.h"
 #include "numerics/stencil_plan.h"
@@ -508,35 +509,88 @@ static int64_t cut_tiles(stencil_grid *grid, const struct geometry *g, const str
     return columns * grid->marches;
 }
 
+/* Weights and all else that a kernel of its own takes. */
+template <typename T> struct kernel_arguments {
+    stencil_grid grid;
+    T weights[KERNEL_POINTS];
+};
+
+/* Lay a pass out for the kernel of that key, and set the geometry's interior to what it computes:
+ * its blocks; 0: the grid is not for it. */
+template <typename T>
+static unsigned lay_out_kernel(kernel_arguments<T> *arguments, const struct kernel_key *key,
+                               const struct stencil_table *table, struct geometry *g)
+{
+    if (table->axis[AXIS_X].n * table->axis[AXIS_Y].n > INT32_MAX)
+        return 0;
+    for (int a = 0; a < AXIS_COUNT; a++) /* an image is looked for from twice as far */
+        if (table->axis[a].n > INT32_MAX / 2)
+            return 0;
+    lay_out_tiles(&arguments->grid, g, table);
+    if (!g->has_interior)
+        return 0;
+    for (int k = 0; k < table->points; k++)
+        tap_weight(&stencil_taps(table)[k], &arguments->weights[k]);
+    const int64_t blocks = cut_tiles(&arguments->grid, g, key);
+    return blocks > INT32_MAX ? 0 : (unsigned)blocks;
+}
+
+static cudaError_t launch_compiled(const struct kernel_key *key, const void *kernel,
+                                   unsigned blocks, void **arguments, cudaStream_t stream)
+{
+    const struct kernel_tile tile = kernel_tile_of(key);
+    return cudaLaunchKernel(kernel, dim3(blocks), dim3((unsigned)(tile.wide * tile.high)),
+                            arguments, (size_t)tile.shared_bytes, stream);
+}
+
 /* A pass by a kernel of its own, and a thread a point beside sides that have ghosts. Invalid
  * configuration: there is none, or the grid is not for it. */
 template <typename T>
-static cudaError_t put_kernel(const struct stencil_table *table, struct geometry *g, int axes,
+static cudaError_t put_kernel(const struct stencil_table *table, struct geometry *g, const void *in,
+                              void *out)
+{
+    kernel_arguments<T> arguments;
+    struct kernel_key key;
+    const int64_t n[AXIS_COUNT] = {table->axis[AXIS_X].n, table->axis[AXIS_Y].n,
+                                   table->axis[AXIS_Z].n};
+    const struct stencil_offset *offsets = stencil_offsets(table);
+    if (!kernel_key_init(&key, g->plan->dtype, n, (uint64_t)table->points, &offsets->at))
+        return cudaErrorInvalidConfiguration;
+    const struct stencil_kernel *kernel = find_kernel(&key);
+    const bool large = g->plan->points * g->plan->batch > KERNEL_LEAST_POINTS;
+    const void *compiled = !kernel && large ? compiled_find(&key) : NULL;
+    const unsigned blocks = kernel || compiled ? lay_out_kernel(&arguments, &key, table, g) : 0;
+    if (!blocks)
+        return cudaErrorInvalidConfiguration;
+    void *pointers[] = {&arguments, &in, &out};
+    return kernel ? kernel->launch(blocks, pointers, g->stream)
+                  : launch_compiled(&key, compiled, blocks, pointers, g->stream);
+}
+
+template <typename T>
+static cudaError_t try_kernel(const struct kernel_key *key, const void *kernel, struct geometry *g,
                               const void *in, void *out)
 {
-    struct {
-        stencil_grid grid;
-        T weights[KERNEL_POINTS];
-    } arguments;
-    struct kernel_key key;
-    if (axes < 2 || !make_key(&key, g->plan, table, axes) ||
-        table->axis[AXIS_X].n * table->axis[AXIS_Y].n > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    for (int a = 0; a < AXIS_COUNT; a++) /* an image is looked for from twice as far */
-        if (table->axis[a].n > INT32_MAX / 2)
-            return cudaErrorInvalidConfiguration;
-    const struct stencil_kernel *kernel = find_kernel(&key);
-    if (!kernel)
-        return cudaErrorInvalidConfiguration;
-    lay_out_tiles(&arguments.grid, g, table);
-    if (!g->has_interior)
-        return cudaErrorInvalidConfiguration;
-    for (int k = 0; k < table->points; k++)
-        tap_weight(&stencil_taps(table)[k], &arguments.weights[k]);
-    const int64_t blocks = cut_tiles(&arguments.grid, g, &key);
+    kernel_arguments<T> arguments;
+    const unsigned blocks = lay_out_kernel(&arguments, key, stencil_table_of(g->plan->table), g);
     void *pointers[] = {&arguments, &in, &out};
-    return blocks > INT32_MAX ? cudaErrorInvalidConfiguration
-                              : kernel->launch((unsigned)blocks, pointers, g->stream);
+    return blocks ? launch_compiled(key, kernel, blocks, pointers, g->stream)
+                  : cudaErrorInvalidConfiguration;
+}
+
+extern "C" cudaError_t compiled_launch(const struct kernel_key *key, const void *kernel,
+                                       const struct plan *plan, int units, const void *in,
+                                       void *out, cudaStream_t stream, int64_t low[AXIS_COUNT],
+                                       int64_t high[AXIS_COUNT])
+{
+    struct geometry g;
+    geometry_init(&g, plan, 0, plan->lines, 1, 0, units, stream);
+    const cudaError_t error = key->dtype == DTYPE_F32
+                                  ? try_kernel<float>(key, kernel, &g, in, out)
+                                  : try_kernel<double>(key, kernel, &g, in, out);
+    memcpy(low, g.low, sizeof g.low);
+    memcpy(high, g.high, sizeof g.high);
+    return error;
 }
 
 template <typename T>
@@ -547,7 +601,7 @@ static cudaError_t put_typed(stencil_packs *grid, const struct stencil_table *ta
     const int64_t length = table->axis[AXIS_X].high - table->axis[AXIS_X].low;
     given_packs<T> packs;
     given_taps<T> given;
-    const cudaError_t error = put_kernel<T>(table, g, axes, in, out);
+    const cudaError_t error = put_kernel<T>(table, g, in, out);
     table_taps<T> taps = {table->points, g->slot};
     if (error == cudaSuccess)
         return put_blocks<T, table_taps<T>, 1>(grid, &taps, g, 0, in, out);

@@ -21,19 +21,18 @@ static uint32_t record_bytes(unsigned type)
         [CHANNEL_CANCEL] = WITH(job),      [CHANNEL_DOWNLOAD] = WITH(copy),
         [CHANNEL_RELEASE] = WITH(job),     [CHANNEL_PING] = CHANNEL_HEAD_BYTES,
         [CHANNEL_REGION] = WITH(region),   [CHANNEL_UNREGION] = WITH(region),
-        [CHANNEL_MEASURE] = WITH(measure), [CHANNEL_READY] = WITH(ready),
-        [CHANNEL_REFUSED] = WITH(refused), [CHANNEL_FAILED] = WITH(allocate),
-        [CHANNEL_COPIED] = WITH(copy),     [CHANNEL_PROGRESS] = WITH(job),
-        [CHANNEL_FINISHED] = WITH(job),    [CHANNEL_PONG] = WITH(pong),
-        [CHANNEL_MAPPED] = WITH(region),
+        [CHANNEL_MEASURE] = WITH(measure), [CHANNEL_KERNEL] = WITH(kernel),
+        [CHANNEL_READY] = WITH(ready),     [CHANNEL_REFUSED] = WITH(refused),
+        [CHANNEL_FAILED] = WITH(allocate), [CHANNEL_COPIED] = WITH(copy),
+        [CHANNEL_PROGRESS] = WITH(job),    [CHANNEL_FINISHED] = WITH(job),
+        [CHANNEL_PONG] = WITH(pong),       [CHANNEL_MAPPED] = WITH(region),
     };
     return type < CHANNEL_TYPES ? (bytes[type] + 7) / 8 * 8 : 0;
 }
 
 /* --- out --- */
 
-/* A memfd with the block that nobody can change any more; −1: there is none to be had. */
-static int sealed_block(const uint8_t *block, uint64_t bytes)
+int channel_sealed(const uint8_t *block, uint64_t bytes)
 {
     const int memfd = memfd_create("block", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     uint64_t done = 0;
@@ -147,7 +146,7 @@ enum channel_result channel_queue_flush(struct channel_queue *queue, int socket)
         uint32_t piece_count;
         uint64_t bytes;
         if (is_long(first) && first->descriptor < 0) {
-            first->descriptor = sealed_block(first->block, first->block_bytes);
+            first->descriptor = channel_sealed(first->block, first->block_bytes);
             if (first->descriptor < 0)
                 return CHANNEL_AGAIN;
         }
@@ -247,14 +246,14 @@ const char *channel_block(const struct channel_inbox *inbox, int descriptor, uin
 {
     *block = NULL;
     if (descriptor < 0 && inbox->block_bytes != bytes)
-        return "RUN with a block of another size than its job's";
+        return "a block of another size than its message's";
     if (descriptor >= 0 && (inbox->block_bytes || !rights_sealed(descriptor, BLOCK_SEALS, bytes)))
-        return "RUN whose block is not in a sealed memfd of its size";
+        return "a block that is not in a sealed memfd of its size";
     if (bytes == 0 || !(*block = malloc(bytes)))
         return NULL;
     if (descriptor < 0)
         memcpy(*block, inbox->block, bytes);
     else if (!read_block(descriptor, *block, bytes))
-        return "RUN whose block cannot be read";
+        return "a block that cannot be read";
     return NULL;
 }

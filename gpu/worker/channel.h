@@ -16,6 +16,7 @@
  *   REGION region, bytes (with the memfd)  MAPPED region, once it is mapped and pinned
  *   UNREGION region                        –
  *   RUN job and block: arrays, places      PROGRESS …, then FINISHED
+ *   KERNEL slot, bytes (with the memfd)    –
  *   MEASURE array, other, result           FINISHED with what there is to say about it
  *   CANCEL job                             FINISHED with CANCELLED, or as it ended
  *   DOWNLOAD arena or region ← array, tag  COPIED tag
@@ -38,13 +39,13 @@
  *   - a DOWNLOAD of an array comes after the COPIED of every UPLOAD to it, an UPLOAD after that of
  *     one from a region;
  *   - a slab is not touched by the front between UPLOAD or DOWNLOAD and its COPIED.
- * A MEASURE is a RUN as far as rules go: it reads `array` and `other`, and writes `result`, of
- * measure_bytes().
- * An input with a place is read from there into its array, and an output is written from its array
- * to its place: copies are part of the RUN, overlap with its computation, and its FINISHED comes
- * after the last of them. It writes the input's array so: a RUN behind it that reads that array
- * waits for it. A RUN that does not end OK may have written any part of its outputs, arrays and
- * places, once it has begun a pass. A
+ * A KERNEL is a hint: RUNs that come later are computed faster with it, or, where it cannot be
+ * used, as before. What was in its slot is gone. A MEASURE is a RUN as far as rules go: it reads
+ * `array` and `other`, and writes `result`, of measure_bytes(). An input with a place is read from
+ * there into its array, and an output is written from its array to its place: copies are part of
+ * the RUN, overlap with its computation, and its FINISHED comes after the last of them. It writes
+ * the input's array so: a RUN behind it that reads that array waits for it. A RUN that does not end
+ * OK may have written any part of its outputs, arrays and places, once it has begun a pass. A
  * worker whose device_info says `direct` computes in regions themselves: an input or output with
  * a place has no array there (id 0), and an input with a place is no scratch.
  * RUNs of one chain, a number of the front's, may begin before those before them have ended, since
@@ -80,6 +81,7 @@ enum channel_type {
     CHANNEL_REGION,
     CHANNEL_UNREGION,
     CHANNEL_MEASURE,
+    CHANNEL_KERNEL,
     CHANNEL_READY = 64,
     CHANNEL_REFUSED,
     CHANNEL_FAILED,
@@ -150,6 +152,9 @@ struct channel_message {
             uint64_t points, dtype; /* enum dtype */
         } measure;
         struct {
+            uint64_t slot, bytes; /* of the image, in a sealed memfd of that size */
+        } kernel;
+        struct {
             uint64_t region, bytes, writable; /* UNREGION, MAPPED: region */
         } region;
         struct {
@@ -181,9 +186,10 @@ struct channel_message {
 };
 
 enum {
-    CHANNEL_VERSION = 1,
+    CHANNEL_VERSION = 2,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
+    CHANNEL_KERNEL_BYTES = 8 << 20, /* of an image, at most */
     CHANNEL_HEAD_BYTES = offsetof(struct channel_message, u),
     CHANNEL_RUN_BYTES = CHANNEL_HEAD_BYTES + sizeof(struct channel_run)
 };
@@ -210,11 +216,14 @@ enum channel_result channel_receive(int socket, struct channel_inbox *inbox,
 /* Will channel_receive() hand out another without a look at the socket? */
 bool channel_inbox_holds(const struct channel_inbox *inbox);
 
-/* A copy of the block, of `bytes`, of the RUN that was handed out last, with its descriptor (not
- * taken): *block is the caller's to free, NULL where bytes is 0 or there is no memory. Returns what
- * rule the RUN breaks, or NULL. */
+/* A copy of the block, of `bytes`, of the RUN or KERNEL that was handed out last, with its
+ * descriptor (not taken): *block is the caller's to free, NULL where bytes is 0 or there is no
+ * memory. Returns what rule the message breaks, or NULL. */
 const char *channel_block(const struct channel_inbox *inbox, int descriptor, uint64_t bytes,
                           uint8_t **block);
+
+/* A memfd with the bytes that nobody can change any more; −1: there is none to be had. */
+int channel_sealed(const uint8_t *block, uint64_t bytes);
 
 /* Messages on their way out, in order: senders queue them here, and one flush a
  * turn of the loop sends all of it in few packets. Grows as needed: each end's orders are bounded

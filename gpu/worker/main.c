@@ -132,13 +132,29 @@ static void answer_ping(void)
     worker_answer(&worker, &pong);
 }
 
+static void take_kernel(uint64_t slot, uint64_t bytes, int memfd)
+{
+    uint8_t *image = NULL;
+    if (slot >= BACKEND_KERNELS || bytes == 0 || bytes > CHANNEL_KERNEL_BYTES)
+        worker_broken("a KERNEL of no slot or size", slot);
+    const char *broken = channel_block(&loop.orders, memfd, bytes, &image);
+    if (broken)
+        worker_broken(broken, slot);
+    close(memfd);
+    if (image && worker.backend->take_kernel)
+        worker.backend->take_kernel((uint32_t)slot, image, bytes);
+    else
+        free(image);
+}
+
 static void take_order(const struct channel_message *message, int descriptor)
 {
     if (message->type == CHANNEL_ARENA) {
         take_arena(message->u.arena.bytes, message->u.arena.threads, descriptor);
         return;
     }
-    if (descriptor >= 0 && message->type != CHANNEL_REGION && message->type != CHANNEL_RUN)
+    if (descriptor >= 0 && message->type != CHANNEL_REGION && message->type != CHANNEL_RUN &&
+        message->type != CHANNEL_KERNEL)
         worker_broken("a descriptor that nobody asked for", message->type);
     if (message->type == CHANNEL_PING) {
         answer_ping();
@@ -165,6 +181,9 @@ static void take_order(const struct channel_message *message, int descriptor)
         jobs_run(&worker, &message->u.run, &loop.orders, descriptor);
         if (descriptor >= 0)
             close(descriptor);
+        break;
+    case CHANNEL_KERNEL:
+        take_kernel(message->u.kernel.slot, message->u.kernel.bytes, descriptor);
         break;
     case CHANNEL_MEASURE:
         jobs_measure(&worker, message);

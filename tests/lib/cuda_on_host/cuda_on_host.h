@@ -194,6 +194,12 @@ static inline cudaError_t cudaLaunchKernel(void (*kernel)(A...), dim3 grid, dim3
     return run_blocks(grid, block, shared_bytes, call<A...>::run, &one);
 }
 
+/* A compiled kernel: there are none here. */
+static inline cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t)
+{
+    return cudaErrorUnknown;
+}
+
 static inline cudaError_t cudaGetDevice(int *device)
 {
     *device = 0;

@@ -42,10 +42,12 @@ extern "C"
 typedef void *cudaEvent_t;
 typedef void *cudaGraph_t;
 typedef void *cudaGraphExec_t;
+typedef struct library *cudaLibrary_t;
+typedef struct kernel *cudaKernel_t;
 typedef void (*cudaHostFn_t)(void *argument);
 struct cudaDeviceProp {
     char name[256];
-    int multiProcessorCount;
+    int multiProcessorCount, major, minor;
 };
 enum {
     cudaStreamNonBlocking = 1,
@@ -92,6 +94,13 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t gra
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, void *jit,
+                                void **jit_values, unsigned jit_count, void *options, void **values,
+                                unsigned count);
+cudaError_t cudaLibraryUnload(cudaLibrary_t library);
+cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name);
+cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value);
 #endif
 
 #ifdef __cplusplus

@@ -4,6 +4,7 @@
  * a copy of a client's memory that is not pinned or that spans two pinned pieces, a kernel whose
  * slot does not hold its plan, a copy by a kernel that the device could not address, and a graph
  * that contains more than kernels and their copies or that is destroyed in flight. */
+#include "gpu/cuda/compiled.h"
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/passes.h"
 #include "gpu/host/pass.h"
@@ -496,7 +497,7 @@ cudaError_t cudaSetDevice(int index)
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int index)
 {
     (void)index;
-    *properties = (struct cudaDeviceProp){.name = "threads", .multiProcessorCount = 1};
+    *properties = (struct cudaDeviceProp){.name = "threads", .multiProcessorCount = 1, .major = 9};
     return cudaSuccess;
 }
 
@@ -529,6 +530,41 @@ const char *cudaGetErrorString(cudaError_t error)
     static char text[32];
     snprintf(text, sizeof text, "error %d", error);
     return text;
+}
+
+/* --- compiled kernels: none can be loaded --- */
+
+cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, void *jit,
+                                void **jit_values, unsigned jit_count, void *options, void **values,
+                                unsigned count)
+{
+    (void)library, (void)code, (void)jit, (void)jit_values;
+    (void)jit_count, (void)options, (void)values, (void)count;
+    return cudaErrorUnknown;
+}
+
+cudaError_t cudaLibraryUnload(cudaLibrary_t library)
+{
+    (void)library;
+    return cudaErrorUnknown;
+}
+
+cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name)
+{
+    (void)kernel, (void)library, (void)name;
+    return cudaErrorUnknown;
+}
+
+cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value)
+{
+    (void)kernel, (void)attribute, (void)value;
+    return cudaErrorUnknown;
+}
+
+bool compiled_check(const struct kernel_key *key, const void *kernel, int units)
+{
+    (void)key, (void)kernel, (void)units;
+    return false;
 }
 
 /* --- kernels --- */

@@ -1,0 +1,39 @@
+/* Kernels that were compiled for stencils of jobs, in slots that the front gives out (backend.h).
+ *
+ * A thread loads them: it compares each with numerics/stencil_point.h on a small field before it is
+ * offered (one that differs is dropped, with a line of the log), and unloads what was in the slot
+ * before once all that the device had been given by then has ended. Launches with them are never
+ * part of a graph, which would outlive that: KERNEL_LEAST_POINTS. */
+#pragma once
+
+#include "gpu/compile/source.h"
+#include "numerics/plan.h"
+
+#include <cuda_runtime_api.h>
+
+__BEGIN_DECLS
+
+/* On that device. False: there is no thread; kernels that come are dropped. */
+bool compiled_open(int device, int units);
+/* Nothing is under way. */
+void compiled_close(void);
+
+/* Load a kernel to the slot: its image (struct kernel_image), which is the callee's. Main thread.
+ */
+void compiled_take(uint32_t slot, uint8_t *image, uint64_t bytes);
+/* Wait until all that were taken have been loaded or dropped. */
+void compiled_wait(void);
+
+/* The kernel, as for cudaLaunchKernel(); NULL: there is none. Main thread. */
+const void *compiled_find(const struct kernel_key *key);
+
+/* Does it give the values of stencil_point.h? Waits for the device. compiled_check.c */
+bool compiled_check(const struct kernel_key *key, const void *kernel, int units);
+
+/* One pass of a stencil by its kernel, of the points [low, high) alone, which it tells. stencil.cu
+ */
+cudaError_t compiled_launch(const struct kernel_key *key, const void *kernel,
+                            const struct plan *plan, int units, const void *in, void *out,
+                            cudaStream_t stream, int64_t low[AXIS_COUNT], int64_t high[AXIS_COUNT]);
+
+__END_DECLS

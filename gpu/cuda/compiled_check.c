@@ -1,0 +1,193 @@
+/* A compiled kernel beside numerics/stencil_point.h, on a small field of fresh values: a few tiles
+ * along each axis, with a map of its own at each side, and what is not to be written watched. */
+#include "gpu/cuda/compiled.h"
+#include "gpu/cuda/fault.h"
+#include "numerics/job_check.h"
+#include "numerics/stencil_plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define POINT_FUNCTION static inline
+#define REAL float
+#define REAL_FMA(a, b, c) fmaf(a, b, c)
+#define STENCIL_NAME(name) check_##name##_f32
+#define STENCIL_WEIGHT f32
+#include "numerics/stencil_point.h"
+#undef REAL
+#undef REAL_FMA
+#undef STENCIL_NAME
+#undef STENCIL_WEIGHT
+#define REAL double
+#define REAL_FMA(a, b, c) fma(a, b, c)
+#define STENCIL_NAME(name) check_##name##_f64
+#define STENCIL_WEIGHT f64
+#include "numerics/stencil_point.h"
+
+enum { PLANES = 12, ROWS_MORE = 5, POISON = 0xa5 };
+
+struct check {
+    const struct kernel_key *key;
+    struct job job;
+    char *block;
+    struct plan plan;
+    uint64_t random;
+    uint64_t bytes;  /* of the field */
+    void *in, *out;  /* here */
+    void *device[2]; /* in and out there */
+    int64_t low[AXIS_COUNT], high[AXIS_COUNT];
+};
+
+/* xorshift64: values of no pattern are all that is wanted. */
+static double next_value(struct check *check)
+{
+    check->random ^= check->random << 13;
+    check->random ^= check->random >> 7;
+    check->random ^= check->random << 17;
+    return (double)(check->random >> 11) * 0x1p-52 - 1;
+}
+
+static void set_shape(struct check *check)
+{
+    const struct kernel_key *key = check->key;
+    const struct kernel_tile tile = kernel_tile_of(key);
+    struct job *job = &check->job;
+    job_init(job);
+    job->operator_id = OPERATOR_STENCIL;
+    job->dtype = key->dtype;
+    job->axes = key->axes;
+    job->order = (uint8_t)job_order(job);
+    job->n[AXIS_X] = (uint64_t)(kernel_tile_x(&tile) + (key->aligned ? tile.pack : 3));
+    job->n[AXIS_Y] = (uint64_t)(kernel_tile_y(&tile) + ROWS_MORE);
+    if (key->axes == 2)
+        job->n[AXIS_Y] *= 3;
+    else
+        job->n[AXIS_Z] = PLANES;
+    static const uint8_t kinds[AXIS_COUNT][SIDE_COUNT] = {{BOUNDARY_PERIODIC, BOUNDARY_PERIODIC},
+                                                          {BOUNDARY_MIRROR, BOUNDARY_NEAREST},
+                                                          {BOUNDARY_SYMMETRIC, BOUNDARY_ONE_SIDED}};
+    for (int a = 0; a < key->axes; a++)
+        for (int s = 0; s < SIDE_COUNT; s++)
+            job->boundary[a][s].kind = kinds[a][s];
+}
+
+static bool set_stencil(struct check *check)
+{
+    struct job *job = &check->job;
+    job->more.stencil_points = check->key->points;
+    for (int k = 0; k < check->key->points; k++)
+        for (int a = 0; a < AXIS_COUNT; a++) {
+            const int distance = abs(check->key->offsets[k][a]);
+            if (distance > job->more.stencil_radius[a])
+                job->more.stencil_radius[a] = (uint8_t)distance;
+        }
+    job->more.block_bytes = job_block_part(job, BLOCK_END);
+    check->block = calloc(1, job->more.block_bytes);
+    if (!check->block)
+        return false;
+    int32_t *offsets = (int32_t *)(check->block + job_block_part(job, BLOCK_OFFSETS));
+    double *weights = (double *)(check->block + job_block_part(job, BLOCK_WEIGHTS));
+    for (int k = 0; k < check->key->points; k++) {
+        for (int a = 0; a < AXIS_COUNT; a++)
+            offsets[AXIS_COUNT * k + a] = check->key->offsets[k][a];
+        weights[k] = next_value(check);
+    }
+    job_block_key(check->block, job->more.block_bytes, job->more.block_key);
+    return true;
+}
+
+static bool make_field(struct check *check)
+{
+    check->bytes = plan_array_bytes(&check->plan);
+    check->in = malloc(check->bytes);
+    check->out = malloc(check->bytes);
+    if (!check->in || !check->out)
+        return false;
+    for (uint64_t i = 0; i < check->plan.points; i++)
+        if (check->key->dtype == DTYPE_F32)
+            ((float *)check->in)[i] = (float)next_value(check);
+        else
+            ((double *)check->in)[i] = next_value(check);
+    return cudaMalloc(&check->device[0], check->bytes) == cudaSuccess &&
+           cudaMalloc(&check->device[1], check->bytes) == cudaSuccess;
+}
+
+/* False where it cannot be launched, or has written past its points. */
+static bool run_kernel(struct check *check, const void *kernel, int units)
+{
+    cudaStream_t stream;
+    if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess)
+        return false;
+    cudaError_t error =
+        cudaMemcpyAsync(check->device[0], check->in, check->bytes, cudaMemcpyHostToDevice, stream);
+    if (error == cudaSuccess)
+        error = cudaMemsetAsync(check->device[1], POISON, check->bytes, stream);
+    if (error == cudaSuccess)
+        error = compiled_launch(check->key, kernel, &check->plan, units, check->device[0],
+                                check->device[1], stream, check->low, check->high);
+    if (error == cudaSuccess)
+        error = cudaMemcpyAsync(check->out, check->device[1], check->bytes, cudaMemcpyDeviceToHost,
+                                stream);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(stream);
+    fault_never(cudaStreamDestroy(stream), "cudaStreamDestroy");
+    return fault_check(error, "a compiled kernel's trial");
+}
+
+/* Is the point as it is to be: the stencil's sum, or untouched where it is not the kernel's? */
+static bool is_right(const struct check *check, const int64_t at[AXIS_COUNT], uint64_t i)
+{
+    const struct stencil_table *table = stencil_table_of(check->plan.table);
+    const uint64_t bytes = plan_element_bytes(&check->plan);
+    bool is_own = true;
+    uint8_t expected[sizeof(double)];
+    for (int a = 0; a < AXIS_COUNT; a++)
+        is_own &= at[a] >= check->low[a] && at[a] < check->high[a];
+    memset(expected, POISON, sizeof expected);
+    if (is_own && check->key->dtype == DTYPE_F32) {
+        const struct check_source_f32 source = {.table = table, .f = check->in};
+        const float value = check_evaluate_f32(&source, at);
+        memcpy(expected, &value, sizeof value);
+    } else if (is_own) {
+        const struct check_source_f64 source = {.table = table, .f = check->in};
+        const double value = check_evaluate_f64(&source, at);
+        memcpy(expected, &value, sizeof value);
+    }
+    return memcmp((const char *)check->out + i * bytes, expected, bytes) == 0;
+}
+
+static bool compare(const struct check *check)
+{
+    const struct plan_axis *axis = check->plan.axis;
+    uint64_t i = 0;
+    for (int64_t z = 0; z < axis[AXIS_Z].n; z++)
+        for (int64_t y = 0; y < axis[AXIS_Y].n; y++)
+            for (int64_t x = 0; x < axis[AXIS_X].n; x++, i++)
+                if (!is_right(check, (const int64_t[AXIS_COUNT]){x, y, z}, i))
+                    return false;
+    return true;
+}
+
+bool compiled_check(const struct kernel_key *key, const void *kernel, int units)
+{
+    struct timespec now;
+    struct failure failure = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    struct check check = {.key = key, .random = (uint64_t)now.tv_nsec * 2 + 1};
+    set_shape(&check);
+    bool good = set_stencil(&check) && job_check(&check.job, 1e15, &failure) &&
+                job_check_block(&check.job, check.block, &failure);
+    const bool planned = good && plan_init(&check.plan, &check.job, check.block);
+    good = planned && make_field(&check) && run_kernel(&check, kernel, units) && compare(&check);
+    if (planned)
+        plan_release(&check.plan);
+    for (int i = 0; i < 2; i++)
+        if (check.device[i])
+            fault_never(cudaFree(check.device[i]), "cudaFree");
+    free(check.in);
+    free(check.out);
+    free(check.block);
+    return good;
+}

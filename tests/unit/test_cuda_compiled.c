@@ -1,0 +1,237 @@
+/* Slots of compiled kernels on an emulated device: what is offered, what a trial drops, and when
+ * what was in a slot before is unloaded. */
+#include "gpu/backend.h"
+#include "gpu/cuda/compiled.h"
+#include "gpu/cuda/fault.h"
+#include "numerics/stencil_plan.h"
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POINT_FUNCTION static inline
+#define REAL float
+#define REAL_FMA(a, b, c) fmaf(a, b, c)
+#define STENCIL_NAME(name) emulated_##name##_f32
+#define STENCIL_WEIGHT f32
+#include "numerics/stencil_point.h"
+
+/* The emulated kernel is its image's first byte of code. */
+enum emulated { RIGHT = 1, WRONG_BIT, WRITES_MORE, DOES_NOT_LAUNCH, DOES_NOT_LOAD };
+
+static struct {
+    int loaded, unloaded, synchronized;
+} device;
+
+bool fault_check(cudaError_t error, const char *what)
+{
+    (void)what;
+    return error == cudaSuccess;
+}
+void fault_never(cudaError_t error, const char *what)
+{
+    (void)what;
+    assert_int_equal(error, cudaSuccess);
+}
+cudaError_t cudaSetDevice(int index)
+{
+    assert_int_equal(index, 3);
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize(void)
+{
+    device.synchronized++;
+    return cudaSuccess;
+}
+cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, void *jit,
+                                void **jit_values, unsigned jit_count, void *options, void **values,
+                                unsigned count)
+{
+    (void)jit, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count;
+    const uint8_t kind = *(const uint8_t *)code;
+    if (kind == DOES_NOT_LOAD)
+        return cudaErrorUnknown;
+    *library = malloc(1);
+    *(uint8_t *)*library = kind;
+    device.loaded++;
+    return cudaSuccess;
+}
+cudaError_t cudaLibraryUnload(cudaLibrary_t library)
+{
+    free(library);
+    device.unloaded++;
+    return cudaSuccess;
+}
+cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name)
+{
+    assert_string_equal(name, KERNEL_ASKED);
+    *kernel = (cudaKernel_t)(void *)library;
+    return cudaSuccess;
+}
+cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value)
+{
+    (void)kernel, (void)attribute;
+    assert_true(value > 0);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    (void)stream, (void)flags;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    (void)stream;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    (void)stream;
+    return cudaSuccess;
+}
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    *memory = malloc(bytes);
+    return cudaSuccess;
+}
+cudaError_t cudaFree(void *memory)
+{
+    free(memory);
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    (void)kind, (void)stream;
+    memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+    (void)stream;
+    memset(memory, value, bytes);
+    return cudaSuccess;
+}
+
+/* All points but the last plane. */
+cudaError_t compiled_launch(const struct kernel_key *key, const void *kernel,
+                            const struct plan *plan, int units, const void *in, void *out,
+                            cudaStream_t stream, int64_t low[AXIS_COUNT], int64_t high[AXIS_COUNT])
+{
+    (void)key, (void)units, (void)stream;
+    const uint8_t kind = *(const uint8_t *)kernel;
+    const struct emulated_source_f32 source = {.table = stencil_table_of(plan->table), .f = in};
+    int64_t at[AXIS_COUNT], i = 0;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        low[a] = 0;
+        high[a] = plan->axis[a].n - (a == AXIS_Z);
+    }
+    for (at[2] = 0; at[2] < high[2]; at[2]++)
+        for (at[1] = 0; at[1] < high[1]; at[1]++)
+            for (at[0] = 0; at[0] < high[0]; at[0]++)
+                ((float *)out)[i++] = emulated_evaluate_f32(&source, at);
+    if (kind == WRONG_BIT)
+        ((uint8_t *)out)[4 * (i - 1)] ^= 1;
+    if (kind == WRITES_MORE)
+        ((float *)out)[i] = 0;
+    return kind == DOES_NOT_LAUNCH ? cudaErrorInvalidConfiguration : cudaSuccess;
+}
+
+static int setup(void **state)
+{
+    memset(&device, 0, sizeof device);
+    assert_true(compiled_open(3, 132));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    compiled_close();
+    assert_int_equal(device.loaded, device.unloaded);
+    return 0;
+}
+
+/* The stencil f(x) + f(x + number), which has no common one's key. */
+static struct kernel_key key_of(int number)
+{
+    static const int32_t offsets[][AXIS_COUNT] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}, {3, 0, 0}};
+    const int64_t n[AXIS_COUNT] = {512, 512, 512};
+    const int32_t used[][AXIS_COUNT] = {{0, 0, 0}, {offsets[number][0], 0, 0}};
+    struct kernel_key key;
+    assert_true(kernel_key_init(&key, DTYPE_F32, n, 2, used));
+    return key;
+}
+
+static void take(uint32_t slot, int number, enum emulated kind)
+{
+    const uint64_t bytes = sizeof(struct kernel_image) + 1;
+    struct kernel_image *image = calloc(1, bytes);
+    image->key = key_of(number);
+    image->code[0] = (uint8_t)kind;
+    compiled_take(slot, (uint8_t *)image, bytes);
+}
+
+static bool is_found(int number)
+{
+    const struct kernel_key key = key_of(number);
+    return compiled_find(&key) != NULL;
+}
+
+TEST(a_right_kernel_is_offered_for_its_key_alone, setup, teardown)
+{
+    take(0, 1, RIGHT);
+    compiled_wait();
+    assert_true(is_found(1));
+    assert_false(is_found(2));
+}
+
+TEST(a_kernel_that_gives_other_values_is_dropped, setup, teardown)
+{
+    static const enum emulated kinds[] = {WRONG_BIT, WRITES_MORE, DOES_NOT_LAUNCH, DOES_NOT_LOAD};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        take(1, 1, kinds[i]);
+        compiled_wait();
+        assert_false(is_found(1));
+    }
+    take(1, 1, RIGHT);
+    compiled_wait();
+    assert_true(is_found(1));
+}
+
+TEST(what_was_in_a_slot_is_not_found_once_another_is_taken, setup, teardown)
+{
+    take(2, 1, RIGHT);
+    compiled_wait();
+    assert_int_equal(device.unloaded, 0);
+    take(2, 2, RIGHT);
+    assert_false(is_found(1)); /* at once, before the thread has done anything */
+    compiled_wait();
+    assert_true(is_found(2));
+    assert_int_equal(device.unloaded, 1);
+    assert_true(device.synchronized > 0);
+}
+
+TEST(many_for_one_slot_leave_the_last, setup, teardown)
+{
+    for (int i = 0; i < 20; i++)
+        take(3, 1 + i % 2, RIGHT);
+    take(3, 3, RIGHT);
+    compiled_wait();
+    assert_false(is_found(1));
+    assert_false(is_found(2));
+    assert_true(is_found(3));
+    assert_int_equal(device.loaded - device.unloaded, 1);
+}
+
+TEST(an_image_that_is_none_is_dropped, setup, teardown)
+{
+    compiled_take(4, calloc(1, 16), 16);
+    compiled_take(4, calloc(1, sizeof(struct kernel_image)), sizeof(struct kernel_image));
+    struct kernel_image *image = calloc(1, sizeof *image + 8);
+    image->key = key_of(1);
+    image->key.points = 60000;
+    compiled_take(4, (uint8_t *)image, sizeof *image + 8);
+    compiled_wait();
+    assert_int_equal(device.loaded, 0);
+}
