@@ -132,6 +132,8 @@ static void answer_ping(void)
     worker_answer(&worker, &pong);
 }
 
+_Static_assert((int)CHANNEL_KERNELS == (int)BACKEND_KERNELS, "slots of kernels");
+
 static void take_kernel(uint64_t slot, uint64_t bytes, int memfd)
 {
     uint8_t *image = NULL;

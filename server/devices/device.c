@@ -5,14 +5,11 @@
 #include "server/devices/device.h"
 
 #include "base/log.h"
-#include "base/rights.h"
 #include "server/devices/field.h"
+#include "server/devices/start.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <semaphore.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -226,6 +223,7 @@ static void worker_gone(struct device *device)
     device->socket = -1;
     channel_queue_free(&device->queue);
     memset(&device->inbox, 0, sizeof device->inbox);
+    memset(&device->kernels, 0, sizeof device->kernels);
     orders_forget(device);
 
     /* A task that fails makes room for the next, whose arrays are lost too. */
@@ -243,6 +241,7 @@ static void on_ended(uv_signal_t *handle, int signal)
 {
     struct devices *devices = handle->data;
     (void)signal;
+    compiler_reap(&devices->kernels.compiler);
     LIST_EACH (struct device, device, &devices->list, link) {
         int status;
         if (device->pid <= 0 || waitpid(device->pid, &status, WNOHANG) != device->pid)
@@ -256,85 +255,9 @@ static void on_ended(uv_signal_t *handle, int signal)
     }
 }
 
-/* --- starting ---
- *
- * Workers are started from a thread with a table of descriptors of its own, in which nothing of the
- * clients' ever is. A program that starts first closes what it inherited and is not to keep, and
- * its parent waits for that: with our table, a file of a client's, whose file system a user serves,
- * could be closed there for as long as that user likes. */
+/* --- starting --- */
 
-/* On the stack of the caller, which waits for it. */
-struct start {
-    const char *program, *argument;
-    pid_t pid;
-    int error;
-    sem_t ended;
-};
-
-static int entrance = -1, outlet = -1; /* of pointers to struct start, each with its channel */
-
-/* It reads /dev/null, writes to our stderr, has `channel` as CHANNEL_DESCRIPTOR, and signals as
- * they are by default. Returns 0 or an errno. */
-static int spawn(struct start *start, int channel)
-{
-    char *const arguments[] = {(char *)(uintptr_t)start->program,
-                               (char *)(uintptr_t)start->argument, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawn_file_actions_init(&actions);
-    int error = posix_spawn_file_actions_adddup2(&actions, channel, CHANNEL_DESCRIPTOR);
-    if (!error)
-        error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-    if (!error)
-        error = posix_spawn(&start->pid, start->program, &actions, &attributes, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return error;
-}
-
-static void *run_starter(void *unused)
-{
-    (void)unused;
-    if (!rights_own_table(outlet))
-        log_warning("no table of descriptors to start workers from: %s", strerror(errno));
-    for (;;) {
-        struct start *start = NULL;
-        int channel;
-        rights_receive(outlet, &start, sizeof start, 0, &channel);
-        if (!start)
-            continue;
-        start->error = channel < 0 ? EMFILE : spawn(start, channel);
-        if (channel >= 0)
-            close(channel);
-        sem_post(&start->ended);
-    }
-    return NULL;
-}
-
-/* Returns 0 or an errno; waits for the program's start, and for nobody else. The caller keeps its
- * end of `channel`. */
-static int start_program(const char *program, const char *argument, int channel, pid_t *pid)
-{
-    struct start start = {.program = program, .argument = argument}, *sent = &start;
-    struct iovec piece = {&sent, sizeof sent};
-    sem_init(&start.ended, 0, 0);
-    if (rights_send(entrance, &piece, 1, channel) < 0)
-        return errno;
-    while (sem_wait(&start.ended) != 0)
-        ;
-    sem_destroy(&start.ended);
-    *pid = start.pid;
-    return start.error;
-}
+_Static_assert(START_DESCRIPTOR == CHANNEL_DESCRIPTOR, "where a worker has its channel");
 
 static int make_worker(struct device *device)
 {
@@ -391,8 +314,8 @@ bool devices_open(struct devices *devices)
         return false;
     }
     uv_unref((uv_handle_t *)&devices->ended); /* it is waited for while there is a device */
-    entrance = rights_thread(run_starter, &outlet, "start workers");
-    return entrance >= 0;
+    kernels_open(&devices->kernels, devices);
+    return start_open();
 }
 
 bool device_open(struct devices *devices, const char *name)
@@ -426,6 +349,7 @@ void device_forget(struct device *device)
 
 void device_close_all(struct devices *devices)
 {
+    kernels_close(&devices->kernels);
     LIST_EACH (struct device, device, &devices->list, link) {
         if (device->state == DEVICE_CLOSED)
             continue;

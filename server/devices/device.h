@@ -11,6 +11,7 @@
 #pragma once
 
 #include "server/devices/heartbeat.h"
+#include "server/devices/kernels.h"
 #include "server/metrics/trace.h"
 #include "server/users/user.h"
 
@@ -73,6 +74,7 @@ struct devices {
     struct trace *trace;    /* NULL: off */
     char worker_path[4096]; /* fdworker, beside this program */
     struct arena arena;
+    struct kernels kernels;
     struct list list;  /* struct device */
     uv_signal_t ended; /* SIGCHLD */
     unsigned hosts;    /* of them on the host, which share its memory */
@@ -114,6 +116,7 @@ struct device {
     struct channel_queue queue; /* orders of this turn of the loop */
     struct channel_inbox inbox;
     struct heartbeat heartbeat;
+    struct kernels_sent kernels;
     struct list arrays;                    /* struct field */
     struct list regions;                   /* struct region */
     struct list copies;                    /* struct slab: a worker reads or writes it */

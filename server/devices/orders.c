@@ -172,6 +172,7 @@ static void send_run(struct device *device, const struct order *order)
     }
     for (int i = 0; i < OPERANDS; i++)
         run->operand[i] = number(order->operand[i]);
+    kernels_use(device, order->user, order->job, order->block);
     device_tell(device, &message, order->block);
 }
 

@@ -129,7 +129,7 @@ static void refresh_coarse(struct io *io)
 
 static void put_device(msgpack_packer *packer, const struct device *device, bool exact)
 {
-    msgpack_pack_map(packer, 10);
+    msgpack_pack_map(packer, 11);
     put_text(packer, "name", device->name);
     put_text(packer, "kind", device->info.kind);
     put_text(packer, "model", device->info.name);
@@ -138,6 +138,7 @@ static void put_device(msgpack_packer *packer, const struct device *device, bool
     put_number(packer, "pid", (uint64_t)device->pid);
     put_number(packer, "units", device->info.units);
     put_number(packer, "driver", device->info.driver);
+    put_number(packer, "kernels", kernels_count(device));
     put_number(packer, "memory_bytes", device->memory_bytes);
     put_number(packer, "fields_bytes", exact ? device->bytes : device->coarse_bytes);
 }

@@ -209,9 +209,22 @@ static bool open_devices(struct server *server)
     return true;
 }
 
-/* The worker stands beside this program, installed or in the build tree. */
-static bool find_worker(struct server *server)
+/* Another program of ours, which stands beside this one, installed or in the build tree. */
+static bool find_program(const char *own, const char *name, char *path, size_t room)
 {
+    static const char *const places[] = {"", "../gpu/"};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(path, room, "%s/%s%s", own, places[i], name);
+        if (access(path, X_OK) == 0)
+            return true;
+    }
+    *path = 0;
+    return false;
+}
+
+static bool find_programs(struct server *server)
+{
+    struct compiler *compiler = &server->devices.kernels.compiler;
     char own[sizeof server->devices.worker_path - 64];
     const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     if (length <= 0)
@@ -221,13 +234,10 @@ static bool find_worker(struct server *server)
     if (!slash)
         return false;
     *slash = 0;
-    static const char *const places[] = {"fdworker", "../gpu/fdworker"};
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        snprintf(server->devices.worker_path, sizeof server->devices.worker_path, "%s/%s", own,
-                 places[i]);
-        if (access(server->devices.worker_path, X_OK) == 0)
-            return true;
-    }
+    find_program(own, "fdcompile", compiler->path, sizeof compiler->path); /* it may be missing */
+    if (find_program(own, "fdworker", server->devices.worker_path,
+                     sizeof server->devices.worker_path))
+        return true;
     log_error("fdworker is not beside fdserver in %s", own);
     return false;
 }
@@ -322,8 +332,8 @@ int main(int argc, char **argv)
     open_log(&server.config);
     notify_init();
     init(&server);
-    if (!msgpack_zone_init(&server.io.message, MSGPACK_ZONE_CHUNK_SIZE) || !find_worker(&server) ||
-        !descriptors_open(&server.users, &server.loop, &server.config) ||
+    if (!msgpack_zone_init(&server.io.message, MSGPACK_ZONE_CHUNK_SIZE) ||
+        !find_programs(&server) || !descriptors_open(&server.users, &server.loop, &server.config) ||
         !regions_open(&server.loop) || !open_trace(&server) || !open_io_threads(&server) ||
         !arena_open(&server.devices.arena, server.config.staging_bytes) ||
         !devices_open(&server.devices) || !open_devices(&server))
@@ -331,6 +341,7 @@ int main(int argc, char **argv)
     uv_run(&server.loop, UV_RUN_DEFAULT);
     turn_free_closed(&server.io);
     trace_close(server.devices.trace);
+    kernels_free(&server.devices.kernels);
     arena_close(&server.devices.arena);
     msgpack_zone_destroy(&server.io.message);
     log_info("ended (%d)", server.exit_status);

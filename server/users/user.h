@@ -29,6 +29,11 @@ struct turn_user {
     int64_t credit_ns;        /* negative: a debt, kept when the last connection has gone */
 };
 
+struct kernel_account {
+    uint32_t kept;
+    uint64_t next_ns; /* when the next may begin, were none let to begin early (kernels.h) */
+};
+
 struct bounds_user {
     bool busy;           /* a connection of theirs is CALLED, or a thread is at work */
     struct list waiting; /* struct connection */
@@ -49,6 +54,7 @@ struct user {
     struct device *device;         /* where all the user's work goes while there is any */
     struct flow flow;              /* of that device's time */
     struct send_window window;     /* to its worker */
+    struct kernel_account kernels; /* compiled for the user's stencils */
     struct turn_user turn;         /* of the loop's time */
     struct bounds_user bounds;
 };

@@ -302,14 +302,14 @@ def upload_begin(msgid, method, shape, dtype="<f4", **params):
 class Daemon:
     """fdserver on its own socket, with its log in a file or in `stderr`."""
 
-    def __init__(self, *options, device=DEVICE, env=None, listen=True, wait=True, stderr=None, **popen):
+    def __init__(self, *options, device=DEVICE, env=None, listen=True, wait=True, stderr=None, program=None, **popen):
         self.folder = tempfile.mkdtemp(prefix="fdserver-")
         atexit.register(shutil.rmtree, self.folder, ignore_errors=True)  # for daemons that are never stopped
         os.chmod(self.folder, 0o755)
         self.path = os.path.join(self.folder, "fdserver.sock")
         self.log_path = os.path.join(self.folder, "log")
         self.clients = []
-        command = [binary("fdserver")]
+        command = [program or binary("fdserver")]
         if listen:
             command += ["--listen", f"unix:{self.path}"]
         if device:

@@ -28,6 +28,8 @@ ROOMS = {
 ALLOWED = {
     ("server/devices", "gpu/worker/channel.h"): "the front's end of the channel",
     ("server/jobs", "gpu/worker/channel.h"): "times of a job as the worker tells them",
+    ("server/devices", "gpu/compile/source.h"): "which stencils have kernels",
+    ("server/devices", "gpu/compile/compiler.h"): "the front's end of the socket to fdcompile",
     ("server/devices", "numerics/measure.h"): "what a measure's result looks like",
 }
 

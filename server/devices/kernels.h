@@ -1,0 +1,52 @@
+/* Kernels that are compiled for the stencils of jobs, while the general evaluation gives the same
+ * bits more slowly:
+ *
+ *   a RUN that would use one ─► admitted ─► file, or compiler ─► kept ─► KERNEL to the workers
+ *
+ * What users can make us compile and keep is bounded: of a user one is under way at a time, so many
+ * at once and then one every KERNELS_EVERY_NS are begun, and so many are kept, whose memory is
+ * charged to the user who asked first. All users use what is kept, and the longest unused goes
+ * first. What is not admitted is asked for again by the next RUN.
+ *
+ * All on the loop's thread, but for files, which libuv's threads read and write. */
+#pragma once
+
+#include "gpu/worker/channel.h"
+#include "server/devices/compiler.h"
+#include "server/users/user.h"
+
+struct device;
+struct devices;
+struct kernel;
+
+enum { KERNELS_OF_USER = CHANNEL_KERNELS / 4, KERNELS_AT_ONCE = 16 };
+#define KERNELS_EVERY_NS UINT64_C(2000000000)
+
+struct kernels {
+    struct devices *devices;
+    struct compiler compiler;
+    const char *folder; /* --kernel-cache; NULL: none, or none that can be used */
+    struct kernel *slots[CHANNEL_KERNELS]; /* as in the workers; NULL: free */
+    uint64_t clock;                        /* uses so far, and kernels so far: */
+    uint64_t last;
+    uint32_t files; /* that are being read or written */
+    bool closed;
+};
+
+/* What a worker has in its slots: 0 or numbers of kernels. */
+struct kernels_sent {
+    uint64_t number[CHANNEL_KERNELS];
+};
+
+void kernels_open(struct kernels *kernels, struct devices *devices);
+void kernels_close(struct kernels *kernels);
+/* Once the loop has ended. */
+void kernels_free(struct kernels *kernels);
+
+/* The user's job goes to the device's worker next: see to it that it has the job's kernel, or will
+ * have it. block: the job's. */
+void kernels_use(struct device *device, struct user *user, const struct job *job,
+                 const uint8_t *block);
+
+/* How many the worker was sent. */
+uint32_t kernels_count(const struct device *device);

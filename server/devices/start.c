@@ -1,0 +1,95 @@
+#include "server/devices/start.h"
+
+#include "base/log.h"
+#include "base/rights.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Programs are started from a thread with a table of descriptors of its own, in which nothing of
+ * the clients' ever is. A program that starts first closes what it inherited and is not to keep,
+ * and its parent waits for that: with our table, a file of a client's, whose file system a user
+ * serves, could be closed there for as long as that user likes. */
+
+/* On the stack of the caller, which waits for it. */
+struct start {
+    const char *program, *argument;
+    pid_t pid;
+    int error;
+    sem_t ended;
+};
+
+static int entrance = -1, outlet = -1; /* of pointers to struct start, each with its channel */
+
+/* It reads /dev/null, writes to our stderr, has `channel` as START_DESCRIPTOR, and signals as
+ * they are by default. Returns 0 or an errno. */
+static int spawn(struct start *start, int channel)
+{
+    char *const arguments[] = {(char *)(uintptr_t)start->program,
+                               (char *)(uintptr_t)start->argument, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawn_file_actions_init(&actions);
+    int error = posix_spawn_file_actions_adddup2(&actions, channel, START_DESCRIPTOR);
+    if (!error)
+        error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    if (!error)
+        error = posix_spawn(&start->pid, start->program, &actions, &attributes, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+static void *run_starter(void *unused)
+{
+    (void)unused;
+    if (!rights_own_table(outlet))
+        log_warning("no table of descriptors to start workers from: %s", strerror(errno));
+    for (;;) {
+        struct start *start = NULL;
+        int channel;
+        rights_receive(outlet, &start, sizeof start, 0, &channel);
+        if (!start)
+            continue;
+        start->error = channel < 0 ? EMFILE : spawn(start, channel);
+        if (channel >= 0)
+            close(channel);
+        sem_post(&start->ended);
+    }
+    return NULL;
+}
+
+int start_program(const char *program, const char *argument, int channel, pid_t *pid)
+{
+    struct start start = {.program = program, .argument = argument}, *sent = &start;
+    struct iovec piece = {&sent, sizeof sent};
+    sem_init(&start.ended, 0, 0);
+    if (rights_send(entrance, &piece, 1, channel) < 0)
+        return errno;
+    while (sem_wait(&start.ended) != 0)
+        ;
+    sem_destroy(&start.ended);
+    *pid = start.pid;
+    return start.error;
+}
+
+bool start_open(void)
+{
+    entrance = rights_thread(run_starter, &outlet, "start programs");
+    return entrance >= 0;
+}

@@ -1,0 +1,15 @@
+/* Programs that the front starts: workers and the compiler. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum { START_DESCRIPTOR = 3 }; /* of the program's end of the channel */
+
+/* Before there is any client. False: a line of the log says why. */
+bool start_open(void);
+
+/* Start a program with one argument, `channel` as START_DESCRIPTOR and no other descriptor but the
+ * standard ones. Returns 0 or an errno; waits for the program's start, and for nobody else. The
+ * caller keeps `channel`. */
+int start_program(const char *program, const char *argument, int channel, pid_t *pid);
