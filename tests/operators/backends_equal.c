@@ -6,6 +6,8 @@
  * --quick: few and small jobs, for a memory checker. --huge: also arrays of
  * more than 2^31 points. --out: a result file (JSON). Exit status: 0 equal, 1 not, 77 no GPU here.
  */
+#include "gpu/compile/nvrtc.h"
+#include "gpu/cuda/compiled.h"
 #include "numerics/job_check.h"
 #include "tests/lib/fill.h"
 #include "tests/lib/measure_reference.h"
@@ -20,7 +22,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SKIPPED = 77, GROUPS = 15, ARENA_BYTES = 64 << 20 };
+enum { SKIPPED = 77, GROUPS = 16, ARENA_BYTES = 64 << 20 };
 
 struct group {
     const char *name;
@@ -129,6 +131,62 @@ static void samples(const char *name, enum family family, uint64_t jobs, uint64_
         struct sample sample;
         sample_make(&source, family, i % 10 ? points : 20 * points, &sample);
         compare_random(group, &sample);
+    }
+}
+
+/* Give the stencil's job a kernel of its own; false: none is made for such jobs. */
+static bool compile_kernel(struct group *group, const struct job *job, const void *block)
+{
+    static char text[KERNEL_SOURCE_BYTES];
+    static uint32_t slot;
+    char why[400];
+    size_t bytes;
+    struct kernel_key key;
+    const int64_t n[AXIS_COUNT] = {(int64_t)job->n[AXIS_X], (int64_t)job->n[AXIS_Y],
+                                   (int64_t)job->n[AXIS_Z]};
+    const void *offsets = (const char *)block + job_block_part(job, BLOCK_OFFSETS);
+    if (job_points(job) <= KERNEL_LEAST_POINTS ||
+        !kernel_key_init(&key, job->dtype, n, job->more.stencil_points, offsets) ||
+        kernel_is_common(&key))
+        return false;
+    void *code = kernel_source(&key, KERNEL_ASKED, text, sizeof text)
+                     ? nvrtc_compile(text, cuda.info.architecture, &bytes, why, sizeof why)
+                     : NULL;
+    if (code) {
+        struct kernel_image *image = calloc(1, sizeof *image + bytes);
+        if (!image)
+            abort();
+        image->key = key;
+        memcpy(image->code, code, bytes);
+        free(code);
+        compiled_take(slot++ % BACKEND_KERNELS, (uint8_t *)image, sizeof *image + bytes);
+        compiled_wait();
+    }
+    if (!compiled_find(&key)) { /* it would be compared with itself */
+        printf("%s: no kernel of %u points: %s\n", group->name, key.points,
+               code ? "it was dropped" : why);
+        group->differ++;
+    }
+    return true;
+}
+
+/* Random stencils of which each has a kernel of its own, on fields of up to so many points. */
+static void compiled_stencils(uint64_t count, uint64_t points)
+{
+    struct group *group = begin("compiled stencils");
+    char why[200];
+    if (!nvrtc_open(why, sizeof why)) {
+        printf("%s: left out: %s\n", group->name, why);
+        return;
+    }
+    for (uint64_t tries = 0; group->jobs < count && tries < 1000 * count; tries++) {
+        struct sample sample;
+        sample_make(&source, FAMILY_STENCIL_SIDES, points, &sample);
+        if (compile_kernel(group, &sample.job, sample.block)) {
+            compare_random(group, &sample); /* which frees it */
+        } else {
+            sample_free(&sample);
+        }
     }
 }
 
@@ -544,6 +602,7 @@ int main(int argc, char **argv)
         chains(10, 3000);
         measures(20, 20000);
         samples("stencils", FAMILY_STENCIL_SIDES, 40, 1000);
+        compiled_stencils(6, 500000);
         samples("schemes", FAMILY_SCHEME, 30, 2000);
         samples("schemes with probes", FAMILY_PROBES, 30, 2000);
         alike_at_once(17);
@@ -559,6 +618,7 @@ int main(int argc, char **argv)
         chains(60, 20000);
         measures(60, (1 << 24) + 4097);
         samples("stencils", FAMILY_STENCIL_SIDES, jobs / 2, 20000);
+        compiled_stencils(40, 1500000);
         samples("schemes", FAMILY_SCHEME, jobs / 2, 20000);
         samples("schemes with probes", FAMILY_PROBES, jobs / 2, 20000);
         alike_at_once(64);
