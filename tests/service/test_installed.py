@@ -45,7 +45,7 @@ def units(installed, tmp_path_factory):
 
 def test_what_is_installed(installed):
     _, prefix = installed
-    for program in ("fdserver", "fdworker", "fdclient"):
+    for program in ("fdserver", "fdworker", "fdcompile", "fdclient"):
         assert os.access(prefix / "bin" / program, os.X_OK)
     assert (prefix / "include/fdclient.h").is_file()
     assert list(prefix.glob("lib/**/libfdclient.*"))
