@@ -1,9 +1,11 @@
-/* generate NUMBER FILE: the build's kernels of one common stencil, in both types, for rows of whole
- * packs and for any, and their table (gpu/cuda/stencil_kernels.h). */
+/* generate NUMBER FILE [padded]: the build's kernels of one common stencil, in both types, for rows
+ * of whole packs and for any, and their table (gpu/cuda/stencil_kernels.h). padded: those of them
+ * that read a padding, which tests alone have the build make. */
 #include "gpu/compile/source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { KEYS = 4 }; /* of a shape */
 
@@ -22,7 +24,8 @@ static void put_launch(FILE *file, const struct kernel_key *key, const char *nam
 
 static void put_row(FILE *file, const struct kernel_key *key, const char *name)
 {
-    fprintf(file, "    {{%d, %d, %d, 0, %d, {", key->dtype, key->axes, key->aligned, key->points);
+    fprintf(file, "    {{%d, %d, %d, %d, %d, {", key->dtype, key->axes, key->aligned, key->padded,
+            key->points);
     for (int k = 0; k < key->points; k++)
         fprintf(file, "{%d, %d, %d}, ", key->offsets[k][0], key->offsets[k][1], key->offsets[k][2]);
     fprintf(file, "}, 0}, launch_%s},\n", name);
@@ -30,7 +33,8 @@ static void put_row(FILE *file, const struct kernel_key *key, const char *name)
 
 int main(int count, char **arguments)
 {
-    const int number = count == 3 ? atoi(arguments[1]) : -1;
+    const bool padded = count == 4 && strcmp(arguments[3], "padded") == 0;
+    const int number = count == 3 + padded ? atoi(arguments[1]) : -1;
     FILE *file = number >= 0 && number < KERNEL_COMMON / KEYS ? fopen(arguments[2], "w") : NULL;
     char *text = malloc(KERNEL_SOURCE_BYTES);
     static struct kernel_key keys[KEYS];
@@ -40,7 +44,8 @@ int main(int count, char **arguments)
         fprintf(file, "#include \"gpu/cuda/stencil_kernels.h\"\n");
     for (int i = 0; good && i < KEYS; i++) {
         kernel_common_key(&keys[i], KEYS * number + i);
-        snprintf(names[i], sizeof names[i], "stencil_%d_%d", number, i);
+        keys[i].padded = padded;
+        snprintf(names[i], sizeof names[i], "stencil_%d_%d%s", number, i, padded ? "p" : "");
         good = kernel_key_check(&keys[i]) &&
                kernel_source(&keys[i], names[i], text, KERNEL_SOURCE_BYTES);
         if (!good)
@@ -49,8 +54,8 @@ int main(int count, char **arguments)
         put_launch(file, &keys[i], names[i]);
     }
     if (good) {
-        fprintf(file, "extern \"C\" const struct stencil_kernel stencil_kernels_%d[] = {\n",
-                number);
+        fprintf(file, "extern \"C\" const struct stencil_kernel stencil_kernels_%s%d[] = {\n",
+                padded ? "padded_" : "", number);
         for (int i = 0; i < KEYS; i++)
             put_row(file, &keys[i], names[i]);
         fprintf(file, "};\n");

@@ -52,8 +52,9 @@ bool kernel_key_check(const struct kernel_key *key)
 {
     static const struct kernel_key zero;
     bool good = (key->dtype == DTYPE_F32 || key->dtype == DTYPE_F64) &&
-                (key->axes == 2 || key->axes == 3) && key->aligned <= 1 && !key->reserved &&
-                !key->end && key->points >= 1 && key->points <= KERNEL_POINTS;
+                (key->axes == 2 || key->axes == 3) && key->aligned <= 1 &&
+                key->padded <= (key->axes == 3) && !key->end && key->points >= 1 &&
+                key->points <= KERNEL_POINTS;
     for (int k = 0; good && k < key->points; k++) {
         for (int a = 0; a < AXIS_COUNT; a++)
             good = good && key->offsets[k][a] >= -KERNEL_RADIUS &&
@@ -85,6 +86,22 @@ bool kernel_key_init(struct kernel_key *key, int dtype, const int64_t n[AXIS_COU
     const struct kernel_tile tile = kernel_tile_of(key);
     key->aligned = n[AXIS_X] % tile.pack == 0 && n[AXIS_X] >= kernel_tile_x(&tile);
     return kernel_key_check(key);
+}
+
+bool kernel_can_pad(const struct kernel_key *key, const int64_t n[AXIS_COUNT])
+{
+    bool can = key->axes == 3; /* and images lie in no other side's padding */
+    for (int a = 0; a < AXIS_COUNT; a++)
+        can = can && n[a] >= 4 * KERNEL_RADIUS;
+    return can;
+}
+
+bool kernel_pads(const struct side *side)
+{
+    const bool has_images = side->map == SIDE_MAP_PERIODIC || side->map == SIDE_MAP_ENDPOINT ||
+                            side->map == SIDE_MAP_FACE || side->map == SIDE_MAP_NODE ||
+                            side->map == SIDE_MAP_NEAREST;
+    return !side->halo && (side->held || !has_images);
 }
 
 struct kernel_tile kernel_tile_of(const struct kernel_key *key)
@@ -240,12 +257,14 @@ static void put_shape(struct writer *w, const char *name)
 {
     const struct reach *reach = &w->reach;
     put(&w->text,
-        "typedef stencil_shape<%s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d> %s_shape;\n",
+        "typedef stencil_shape<%s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d> "
+        "%s_shape;\n",
         w->type, w->key->axes, w->key->aligned, w->tile.wide, w->tile.high, w->tile.rows,
         reach->low[AXIS_X], reach->high[AXIS_X], reach->low[AXIS_Y], reach->high[AXIS_Y],
-        reach->low[AXIS_Z], reach->high[AXIS_Z], reach->gather, w->tile.ahead, name);
-    put(&w->text, "struct %s_arguments { stencil_grid grid; %s w[%d]; };\n", name, w->type,
-        w->key->points);
+        reach->low[AXIS_Z], reach->high[AXIS_Z], reach->gather, w->tile.ahead, w->key->padded,
+        name);
+    put(&w->text, "struct %s_arguments { stencil_grid grid; %s%s w[%d]; };\n", name,
+        w->key->padded ? "stencil_padding padding; " : "", w->type, w->key->points);
     put(&w->text,
         "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n"
         "%s(const __grid_constant__ %s_arguments a, const %s *__restrict__ in,\n"
@@ -254,8 +273,8 @@ static void put_shape(struct writer *w, const char *name)
         w->type);
     put(&w->text,
         "extern __shared__ __align__(128) unsigned char shared_memory[];\n"
-        "stencil_march<%s_shape> march(a.grid, (%s *)shared_memory, in, out);\n",
-        name, w->type);
+        "stencil_march<%s_shape> march(a.grid, (%s *)shared_memory, in, out%s);\n",
+        name, w->type, w->key->padded ? ", &a.padding" : "");
 }
 
 static void put_sums(struct writer *w)

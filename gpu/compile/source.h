@@ -3,7 +3,7 @@
  * build makes the kernels of common stencils, fdcompile those that jobs ask for. */
 #pragma once
 
-#include "numerics/job.h"
+#include "numerics/side.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct kernel_key {
     uint8_t dtype;   /* enum dtype */
     uint8_t axes;    /* of space: 2 or 3 */
     uint8_t aligned; /* 1: rows are whole packs of 16 bytes, and no shorter than a tile */
-    uint8_t reserved;
+    uint8_t padded;  /* 1: beyond some sides it reads a padding (3D); else there are images */
     uint16_t points;
     int8_t offsets[KERNEL_POINTS][AXIS_COUNT]; /* in the order of the sum; by enum axis */
     uint8_t end;
@@ -55,6 +55,9 @@ struct kernel_tile {
  * stencils. */
 bool kernel_key_init(struct kernel_key *key, int dtype, const int64_t n[AXIS_COUNT],
                      uint64_t points, const int32_t (*offsets)[AXIS_COUNT]);
+/* Can the kernel of that key, on such fields, read a padding? And does it, beyond this side? */
+bool kernel_can_pad(const struct kernel_key *key, const int64_t n[AXIS_COUNT]);
+bool kernel_pads(const struct side *side);
 
 /* The keys that the build makes kernels for, by number below KERNEL_COMMON: shape by shape, each
  * with rows of whole packs and without, of both types. And is it one of them? */

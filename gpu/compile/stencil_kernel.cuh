@@ -43,8 +43,17 @@ template <int N> static __device__ __forceinline__ void pipeline_wait()
 }
 #endif
 
-/* How an index beyond an edge is brought back; the launcher translates enum side_map. */
-enum stencil_map { MAP_NONE, MAP_PERIODIC, MAP_ENDPOINT, MAP_FACE, MAP_NODE, MAP_NEAREST };
+/* How an index beyond an edge is brought back; the launcher translates enum side_map. MAP_PADDED:
+ * it is in the padding. */
+enum stencil_map {
+    MAP_NONE,
+    MAP_PERIODIC,
+    MAP_ENDPOINT,
+    MAP_FACE,
+    MAP_NODE,
+    MAP_NEAREST,
+    MAP_PADDED
+};
 
 /* The arguments of a kernel but its weights, which follow. */
 struct stencil_grid {
@@ -57,18 +66,47 @@ struct stencil_grid {
     int marches;
 };
 
+/* Where the values beyond padded sides lie, in 3D: apart from the field, in the order of padding it
+ * along x, then y, then z. In the padding are also the outermost points where these are not read as
+ * they are (a node that holds a value): the layers [0, inner[a][0]) and [n − inner[a][1], n), along
+ * x whole packs. A row of the padding along y or z has the points from −start[0] on.
+ *
+ *   each plane z:   rows_y rows of `pitch` points; then each row y: row_x points, low and high ones
+ *   then:           planes of the padding along z, (start[1] + n[1] + …) rows of `pitch` points */
+struct stencil_padding {
+    const void *values;
+    int64_t field; /* elements of a field's */
+    int64_t plane, z_first,
+        z_plane;      /* elements: of each plane; where those along z begin; of each */
+    int beyond[3][2]; /* layers beyond each side; 0 where it is not padded */
+    int inner[3][2];
+    int start[3]; /* beyond[a][0], along x rounded up to a pack */
+    int pitch, rows_y, row_x;
+};
+
+/* The place of a point along an axis among the layers of the padding; −1: it is not one of them. */
+static __device__ __forceinline__ int padding_layer(const stencil_padding &padding, int axis, int n,
+                                                    int i)
+{
+    const int low = padding.inner[axis][0], high = n - padding.inner[axis][1];
+    return i < low     ? i + padding.start[axis]
+           : i >= high ? i - high + low + padding.start[axis]
+                       : -1;
+}
+
 /* What is known at compile time. Offsets along an axis are from LOW to HIGH, both included, which
  * enclose 0 along x and y. GATHER: the sums of a plane are made when all planes that they read have
  * come; else an arriving plane is added to all sums that read it. */
 template <typename Type, int AXES_, bool ALIGNED_, int WIDE_, int HIGH_, int ROWS_, int X_LOW_,
-          int X_HIGH_, int Y_LOW_, int Y_HIGH_, int Z_LOW_, int Z_HIGH_, bool GATHER_, int AHEAD_>
+          int X_HIGH_, int Y_LOW_, int Y_HIGH_, int Z_LOW_, int Z_HIGH_, bool GATHER_, int AHEAD_,
+          bool PADDED_>
 struct stencil_shape {
     typedef Type T;
     static constexpr int AXES = AXES_, WIDE = WIDE_, ROWS = ROWS_, V = 16 / sizeof(T), X = WIDE * V,
                          Y = HIGH_ * ROWS, THREADS = WIDE * HIGH_;
     static constexpr int X_LOW = X_LOW_, X_HIGH = X_HIGH_, Y_LOW = Y_LOW_, Y_HIGH = Y_HIGH_,
                          Z_LOW = Z_LOW_, Z_HIGH = Z_HIGH_;
-    static constexpr bool ALIGNED = ALIGNED_;
+    static constexpr bool ALIGNED = ALIGNED_, PADDED = PADDED_;
     static constexpr int AHEAD = AHEAD_, HELD = GATHER_ ? Z_HIGH - Z_LOW + 1 : 1,
                          RING = HELD + AHEAD;
     static constexpr int LINE = 128 / sizeof(T), HEIGHT = Y + Y_HIGH - Y_LOW, PITCH = X + LINE,
@@ -93,6 +131,8 @@ static __device__ __forceinline__ int stencil_source(const stencil_grid &grid, i
             i = (below ? -1 : 2 * n - 1) - i;
         else if (map == MAP_NODE && n > 1)
             i = (below ? 0 : 2 * n - 2) - i;
+        else if (map == MAP_PADDED)
+            break;
         else
             i = below ? 0 : n - 1; /* MAP_NEAREST, what nobody uses, or the only node */
     }
@@ -109,6 +149,9 @@ template <class S> struct stencil_march {
     int plane;               /* that next() gave */
     int slot;
     uint32_t from[S::INNER_COPIES], side_from[S::SIDE_COPIES > 0 ? S::SIDE_COPIES : 1];
+    const stencil_padding *padding;       /* PADDED: */
+    const T *padded;                      /* of the field */
+    uint32_t in_padding, side_in_padding; /* bit j: copy j reads from there */
 
     __device__ __forceinline__ static int row_of(int j)
     {
@@ -134,16 +177,51 @@ template <class S> struct stencil_march {
     {
         return stencil_source(grid, 0, min(x, grid.n[0] - 1 + S::X_HIGH));
     }
-    __device__ __forceinline__ uint32_t line(int row, int p) const
+    __device__ __forceinline__ int row_read(int row, int p) const
     {
         const int y = (S::AXES == 2 ? p * S::Y : y0) + row + S::Y_LOW;
-        return (uint32_t)stencil_source(grid, 1, min(y, grid.n[1] - 1 + S::Y_HIGH)) *
-               (uint32_t)grid.n[0];
+        return stencil_source(grid, 1, min(y, grid.n[1] - 1 + S::Y_HIGH));
+    }
+    __device__ __forceinline__ uint32_t line(int row, int p) const
+    {
+        return (uint32_t)row_read(row, p) * (uint32_t)grid.n[0];
+    }
+
+    /* PADDED: a point's place in its plane or, with *outside set, in the plane of the padding. */
+    __device__ __forceinline__ uint32_t place(int x, int y, bool *outside) const
+    {
+        const int along_x = padding_layer(*padding, 0, grid.n[0], x);
+        const int along_y = padding_layer(*padding, 1, grid.n[1], y);
+        *outside = along_x >= 0 || along_y >= 0;
+        if (along_y >= 0)
+            return (uint32_t)(along_y * padding->pitch + padding->start[0] + x);
+        if (along_x >= 0)
+            return (uint32_t)(padding->rows_y * padding->pitch + y * padding->row_x + along_x);
+        return (uint32_t)y * (uint32_t)grid.n[0] + (uint32_t)x;
+    }
+    __device__ __forceinline__ int inner_x(int j) const
+    {
+        return S::ALIGNED ? x0 + x_of(j) : column(x0 + x_of(j));
+    }
+    __device__ __forceinline__ void find_places()
+    {
+        bool outside;
+        in_padding = side_in_padding = 0;
+#pragma unroll
+        for (int j = 0; j < S::INNER_COPIES; j++) {
+            from[j] = place(inner_x(j), row_read(row_of(j), 0), &outside);
+            in_padding |= (uint32_t)outside << j;
+        }
+#pragma unroll
+        for (int j = 0; j < S::SIDE_COPIES; j++) {
+            side_from[j] = place(column(x0 + side_x(j)), row_read(side_row(j), 0), &outside);
+            side_in_padding |= (uint32_t)outside << j;
+        }
     }
 
     __device__ __forceinline__ stencil_march(const stencil_grid &grid_, T *shared, const T *in_,
-                                             T *out_)
-        : grid(grid_), ring(shared + S::LINE), in(in_), out(out_), slot(0)
+                                             T *out_, const stencil_padding *padding_ = nullptr)
+        : grid(grid_), ring(shared + S::LINE), in(in_), out(out_), slot(0), padding(padding_)
     {
         uint32_t block = blockIdx.x;
         x0 = (int)(block % grid.tiles_x) * S::X;
@@ -158,13 +236,17 @@ template <class S> struct stencil_march {
         last = min(first + grid.length, end);
         in += (int64_t)(block / grid.marches) * grid.field;
         out += (int64_t)(block / grid.marches) * grid.field;
+        if constexpr (S::PADDED) {
+            padded = (const T *)padding->values + (int64_t)(block / grid.marches) * padding->field;
+            find_places();
+        } else {
 #pragma unroll
-        for (int j = 0; j < S::INNER_COPIES; j++)
-            from[j] = (S::ALIGNED ? x0 + x_of(j) : column(x0 + x_of(j))) +
-                      (S::AXES == 3 ? line(row_of(j), 0) : 0);
+            for (int j = 0; j < S::INNER_COPIES; j++)
+                from[j] = inner_x(j) + (S::AXES == 3 ? line(row_of(j), 0) : 0);
 #pragma unroll
-        for (int j = 0; j < S::SIDE_COPIES; j++)
-            side_from[j] = column(x0 + side_x(j)) + (S::AXES == 3 ? line(side_row(j), 0) : 0);
+            for (int j = 0; j < S::SIDE_COPIES; j++)
+                side_from[j] = column(x0 + side_x(j)) + (S::AXES == 3 ? line(side_row(j), 0) : 0);
+        }
         plane = first + S::Z_LOW - 1;
         for (int i = 0; i < S::RING - 1; i++) {
             copy(first + S::Z_LOW + i, i);
@@ -173,10 +255,42 @@ template <class S> struct stencil_march {
         plane += S::HELD - 1;
     }
 
+    /* PADDED: the plane z, of the field or of the padding along z. */
+    __device__ __forceinline__ void copy_padded(int z, T *target)
+    {
+        const int layer = padding_layer(*padding, 2, grid.n[2], z);
+        const T *const plane = padded + padding->z_first + (int64_t)layer * padding->z_plane;
+        const T *const f = in + (int64_t)z * ((int64_t)grid.n[0] * grid.n[1]);
+        const T *const beside = padded + (int64_t)z * padding->plane;
+        const int first = padding->start[1] * padding->pitch + padding->start[0];
+#pragma unroll
+        for (int j = 0; j < S::INNER_COPIES; j++)
+            if ((j + 1) * S::THREADS <= S::INNER || (int)threadIdx.x + j * S::THREADS < S::INNER)
+                __pipeline_memcpy_async(
+                    target + row_of(j) * S::PITCH + x_of(j),
+                    layer >= 0
+                        ? plane + (first + row_read(row_of(j), 0) * padding->pitch + inner_x(j))
+                        : (in_padding >> j & 1 ? beside : f) + from[j],
+                    S::UNIT * sizeof(T));
+#pragma unroll
+        for (int j = 0; j < S::SIDE_COPIES; j++)
+            if ((j + 1) * S::THREADS <= S::SIDE || (int)threadIdx.x + j * S::THREADS < S::SIDE)
+                __pipeline_memcpy_async(
+                    target + side_row(j) * S::PITCH + side_x(j),
+                    layer >= 0 ? plane + (first + row_read(side_row(j), 0) * padding->pitch +
+                                          column(x0 + side_x(j)))
+                               : (side_in_padding >> j & 1 ? beside : f) + side_from[j],
+                    sizeof(T));
+    }
+
     __device__ __forceinline__ void copy(int p, int to)
     {
         if (p >= last + S::Z_HIGH)
             return;
+        if constexpr (S::PADDED) {
+            copy_padded(stencil_source(grid, 2, p), ring + to * S::PLANE);
+            return;
+        }
         const T *f = in;
         if (S::AXES == 3)
             f += (int64_t)stencil_source(grid, 2, p) * ((int64_t)grid.n[0] * grid.n[1]);

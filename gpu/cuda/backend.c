@@ -6,6 +6,7 @@
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/pin.h"
 #include "gpu/cuda/queues.h"
+#include "gpu/cuda/room.h"
 #include "gpu/cuda/slots.h"
 
 #include <stdio.h>
@@ -15,8 +16,9 @@
 enum {
     LAUNCH_COPIES_BYTES = 1 << 20, /* longer copies are left to the copy engines */
     KEEP_PART = 8,                 /* of the memory may be kept in freed blocks: 1 in 8 */
-    /* For the context's own needs (local memory, queues) and what cudaMalloc rounds up. */
-    RESERVE_BYTES = 256 << 20
+    /* For the context's own needs (local memory, queues), what cudaMalloc rounds up, and
+     * room.h. */
+    RESERVE_BYTES = 512 << 20
 };
 
 static void *pinned_arena;
@@ -86,6 +88,9 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, int wake,
     error = cudaMemGetInfo(&free_bytes, &memory_bytes);
     if (error != cudaSuccess)
         return open_failed(failure, "cudaMemGetInfo", error);
+    error = room_open(memory_bytes);
+    if (error != cudaSuccess)
+        return open_failed(failure, "an event", error);
     pinned_arena = arena;
     memory_open(memory_bytes / KEEP_PART);
     info->memory_bytes = memory_bytes;
@@ -97,6 +102,7 @@ static void cuda_close(void)
 {
     fault_never(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     compiled_close();
+    room_close();
     graphs_close();
     slots_close();
     memory_close();

@@ -171,9 +171,9 @@ void compiled_wait(void)
     pthread_mutex_unlock(&all.lock);
 }
 
-const void *compiled_find(const struct kernel_key *key)
+const void *compiled_find(const struct kernel_key *key, uint64_t points)
 {
-    for (int i = 0; i < BACKEND_KERNELS; i++) {
+    for (int i = 0; i < BACKEND_KERNELS && points > KERNEL_LEAST_POINTS; i++) {
         const struct slot *slot = &all.slots[i];
         if (atomic_load_explicit(&slot->offered, memory_order_acquire) &&
             slot->key.points == key->points && memcmp(&slot->key, key, sizeof *key) == 0)

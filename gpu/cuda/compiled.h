@@ -24,16 +24,27 @@ void compiled_take(uint32_t slot, uint8_t *image, uint64_t bytes);
 /* Wait until all that were taken have been loaded or dropped. */
 void compiled_wait(void);
 
-/* The kernel, as for cudaLaunchKernel(); NULL: there is none. Main thread. */
-const void *compiled_find(const struct kernel_key *key);
+/* The kernel, as for cudaLaunchKernel(), for fields of so many points in all; NULL: there is none.
+ * Main thread. */
+const void *compiled_find(const struct kernel_key *key, uint64_t points);
 
 /* Does it give the values of stencil_point.h? Waits for the device. compiled_check.c */
 bool compiled_check(const struct kernel_key *key, const void *kernel, int units);
 
-/* One pass of a stencil by its kernel, of the points [low, high) alone, which it tells. stencil.cu
- */
-cudaError_t compiled_launch(const struct kernel_key *key, const void *kernel,
-                            const struct plan *plan, int units, const void *in, void *out,
-                            cudaStream_t stream, int64_t low[AXIS_COUNT], int64_t high[AXIS_COUNT]);
+/* One pass of a stencil by its kernel, between arrays on the device, of the points [low, high)
+ * alone, which it tells. stencil_own.cu */
+struct compiled_trial {
+    const struct kernel_key *key;
+    const void *kernel;
+    const struct plan *plan;
+    const void *device_table; /* of the plan, there */
+    int units;
+    const void *in;
+    void *out;
+    void *room; /* for a padding */
+    uint64_t room_bytes;
+};
+cudaError_t compiled_launch(const struct compiled_trial *trial, cudaStream_t stream,
+                            int64_t low[AXIS_COUNT], int64_t high[AXIS_COUNT]);
 
 __END_DECLS

@@ -26,7 +26,12 @@
 #define STENCIL_WEIGHT f64
 #include "numerics/stencil_point.h"
 
-enum { PLANES = 12, ROWS_MORE = 5, POISON = 0xa5 };
+enum {
+    PLANES = 4 * KERNEL_RADIUS,
+    ROWS_MORE = 4 * KERNEL_RADIUS - 3,
+    POISON = 0xa5,
+    ROOM_BYTES = 8 << 20
+};
 
 struct check {
     const struct kernel_key *key;
@@ -36,7 +41,7 @@ struct check {
     uint64_t random;
     uint64_t bytes;  /* of the field */
     void *in, *out;  /* here */
-    void *device[2]; /* in and out there */
+    void *device[4]; /* in, out, the plan's table and room for a padding, there */
     int64_t low[AXIS_COUNT], high[AXIS_COUNT];
 };
 
@@ -65,12 +70,21 @@ static void set_shape(struct check *check)
         job->n[AXIS_Y] *= 3;
     else
         job->n[AXIS_Z] = PLANES;
-    static const uint8_t kinds[AXIS_COUNT][SIDE_COUNT] = {{BOUNDARY_PERIODIC, BOUNDARY_PERIODIC},
-                                                          {BOUNDARY_MIRROR, BOUNDARY_NEAREST},
-                                                          {BOUNDARY_SYMMETRIC, BOUNDARY_ONE_SIDED}};
+    static const uint8_t kinds[2][AXIS_COUNT][SIDE_COUNT] = {
+        {{BOUNDARY_PERIODIC, BOUNDARY_PERIODIC},
+         {BOUNDARY_MIRROR, BOUNDARY_NEAREST},
+         {BOUNDARY_SYMMETRIC, BOUNDARY_ONE_SIDED}},
+        {{BOUNDARY_VALUE, BOUNDARY_ONE_SIDED},
+         {BOUNDARY_DERIVATIVE, BOUNDARY_VALUE},
+         {BOUNDARY_CONSTANT, BOUNDARY_MIRROR}}};
     for (int a = 0; a < key->axes; a++)
-        for (int s = 0; s < SIDE_COUNT; s++)
-            job->boundary[a][s].kind = kinds[a][s];
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            struct boundary *boundary = &job->boundary[a][s];
+            boundary->kind = kinds[key->padded][a][s];
+            if (boundary->kind == BOUNDARY_VALUE || boundary->kind == BOUNDARY_DERIVATIVE ||
+                boundary->kind == BOUNDARY_CONSTANT)
+                boundary->value = 0.5;
+        }
 }
 
 static bool set_stencil(struct check *check)
@@ -110,8 +124,11 @@ static bool make_field(struct check *check)
             ((float *)check->in)[i] = (float)next_value(check);
         else
             ((double *)check->in)[i] = next_value(check);
-    return cudaMalloc(&check->device[0], check->bytes) == cudaSuccess &&
-           cudaMalloc(&check->device[1], check->bytes) == cudaSuccess;
+    const uint64_t bytes[] = {check->bytes, check->bytes, check->plan.table->bytes, ROOM_BYTES};
+    bool good = true;
+    for (int i = 0; i < 4; i++)
+        good = good && cudaMalloc(&check->device[i], bytes[i]) == cudaSuccess;
+    return good;
 }
 
 /* False where it cannot be launched, or has written past its points. */
@@ -125,8 +142,19 @@ static bool run_kernel(struct check *check, const void *kernel, int units)
     if (error == cudaSuccess)
         error = cudaMemsetAsync(check->device[1], POISON, check->bytes, stream);
     if (error == cudaSuccess)
-        error = compiled_launch(check->key, kernel, &check->plan, units, check->device[0],
-                                check->device[1], stream, check->low, check->high);
+        error = cudaMemcpyAsync(check->device[2], plan_table_rows(check->plan.table),
+                                check->plan.table->bytes, cudaMemcpyHostToDevice, stream);
+    const struct compiled_trial trial = {.key = check->key,
+                                         .kernel = kernel,
+                                         .plan = &check->plan,
+                                         .device_table = check->device[2],
+                                         .units = units,
+                                         .in = check->device[0],
+                                         .out = check->device[1],
+                                         .room = check->device[3],
+                                         .room_bytes = ROOM_BYTES};
+    if (error == cudaSuccess)
+        error = compiled_launch(&trial, stream, check->low, check->high);
     if (error == cudaSuccess)
         error = cudaMemcpyAsync(check->out, check->device[1], check->bytes, cudaMemcpyDeviceToHost,
                                 stream);
@@ -183,7 +211,7 @@ bool compiled_check(const struct kernel_key *key, const void *kernel, int units)
     good = planned && make_field(&check) && run_kernel(&check, kernel, units) && compare(&check);
     if (planned)
         plan_release(&check.plan);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 4; i++)
         if (check.device[i])
             fault_never(cudaFree(check.device[i]), "cudaFree");
     free(check.in);

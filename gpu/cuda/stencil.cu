@@ -4,8 +4,6 @@
  * is in the first cache. Taps that follow one another along x share the packs that they read.
  * Weights are parameters of the kernel, which all lanes read at once, or if too many are read from
  * the table. The first blocks have the edges, a thread a point: numerics/stencil_point.h. */
-#include "gpu/compile/stencil_kernel.cuh"
-#include "gpu/cuda/compiled.h"
 #include "gpu/cuda/grid.cuh"
 #include "gpu/cuda/stencil_kernels.h"
 #include "numerics/stencil_plan.h"
@@ -48,9 +46,7 @@ struct stencil_packs {
     struct boundary_shape edge;
 };
 
-/* Of the 4 KiB that parameters of a kernel may take; and the shared memory of a multiprocessor that
- * its blocks divide. */
-enum { TAPS_BYTES = 2944, SHARED_OF_UNIT = 160 << 10 };
+enum { TAPS_BYTES = 2944 }; /* of the 4 KiB that parameters of a kernel may take */
 
 /* acc + the sums of taps at V points, one after another. It begins with -0, to which a product is
  * added without a trace. */
@@ -439,160 +435,6 @@ static void choose_interior(struct geometry *g, const struct stencil_table *tabl
     geometry_boundary(g);
 }
 
-/* --- stencils that have a kernel of their own --- */
-
-static const struct stencil_kernel *const common[STENCIL_SHAPES] = {
-    stencil_kernels_0, stencil_kernels_1, stencil_kernels_2, stencil_kernels_3,
-    stencil_kernels_4, stencil_kernels_5, stencil_kernels_6, stencil_kernels_7};
-
-static const struct stencil_kernel *find_kernel(const struct kernel_key *key)
-{
-    for (int i = 0; i < STENCIL_SHAPES; i++)
-        for (int j = 0; j < STENCIL_KERNELS_EACH; j++)
-            if (common[i][j].key.points == key->points &&
-                memcmp(&common[i][j].key, key, sizeof *key) == 0)
-                return &common[i][j];
-    return NULL;
-}
-
-static int map_of(const struct side *side)
-{
-    switch (side->held ? SIDE_MAP_NONE : side->map) {
-    case SIDE_MAP_PERIODIC:
-        return MAP_PERIODIC;
-    case SIDE_MAP_ENDPOINT:
-        return MAP_ENDPOINT;
-    case SIDE_MAP_FACE:
-        return MAP_FACE;
-    case SIDE_MAP_NODE:
-        return MAP_NODE;
-    case SIDE_MAP_NEAREST:
-        return MAP_NEAREST;
-    default:
-        return MAP_NONE;
-    }
-}
-
-/* What the kernel computes: the interior, and up to sides beyond which there are images. */
-static void lay_out_tiles(stencil_grid *grid, struct geometry *g, const struct stencil_table *table)
-{
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        const struct stencil_axis *axis = &table->axis[a];
-        for (int s = 0; s < SIDE_COUNT; s++)
-            grid->map[a][s] = map_of(&axis->side[s]);
-        const int64_t low = grid->map[a][SIDE_LOW] == MAP_NONE ? axis->apart[SIDE_LOW] : 0;
-        const int64_t high = grid->map[a][SIDE_HIGH] == MAP_NONE ? axis->apart[SIDE_HIGH] : 0;
-        g->low[a] = low < axis->n ? low : axis->n;
-        g->high[a] = axis->n - high > g->low[a] ? axis->n - high : g->low[a];
-        grid->n[a] = (int)axis->n;
-        grid->low[a] = (int)g->low[a];
-        grid->high[a] = (int)g->high[a];
-    }
-    grid->field = (int64_t)g->plan->points;
-    geometry_boundary(g);
-}
-
-/* The blocks, each with a march. */
-static int64_t cut_tiles(stencil_grid *grid, const struct geometry *g, const struct kernel_key *key)
-{
-    const struct kernel_tile tile = kernel_tile_of(key);
-    const bool plane = key->axes == 2;
-    const int y = kernel_tile_y(&tile), rows = grid->high[AXIS_Y] - grid->low[AXIS_Y];
-    const int planes = plane ? (int)blocks_of(grid->high[AXIS_Y], y) - grid->low[AXIS_Y] / y
-                             : grid->high[AXIS_Z] - grid->low[AXIS_Z];
-    grid->tiles_x = (int)blocks_of(grid->n[AXIS_X], kernel_tile_x(&tile));
-    grid->tiles_y = plane ? 1 : (int)blocks_of(rows, y);
-    const int64_t columns = (int64_t)grid->tiles_x * grid->tiles_y * (int64_t)g->plan->batch;
-    const int64_t resident = (int64_t)g->units * (SHARED_OF_UNIT / tile.shared_bytes);
-    grid->length = (int)column_length(planes, columns, resident, tile.before);
-    grid->marches = (int)blocks_of(planes, grid->length);
-    return columns * grid->marches;
-}
-
-/* Weights and all else that a kernel of its own takes. */
-template <typename T> struct kernel_arguments {
-    stencil_grid grid;
-    T weights[KERNEL_POINTS];
-};
-
-/* Lay a pass out for the kernel of that key, and set the geometry's interior to what it computes:
- * its blocks; 0: the grid is not for it. */
-template <typename T>
-static unsigned lay_out_kernel(kernel_arguments<T> *arguments, const struct kernel_key *key,
-                               const struct stencil_table *table, struct geometry *g)
-{
-    if (table->axis[AXIS_X].n * table->axis[AXIS_Y].n > INT32_MAX)
-        return 0;
-    for (int a = 0; a < AXIS_COUNT; a++) /* an image is looked for from twice as far */
-        if (table->axis[a].n > INT32_MAX / 2)
-            return 0;
-    lay_out_tiles(&arguments->grid, g, table);
-    if (!g->has_interior)
-        return 0;
-    for (int k = 0; k < table->points; k++)
-        tap_weight(&stencil_taps(table)[k], &arguments->weights[k]);
-    const int64_t blocks = cut_tiles(&arguments->grid, g, key);
-    return blocks > INT32_MAX ? 0 : (unsigned)blocks;
-}
-
-static cudaError_t launch_compiled(const struct kernel_key *key, const void *kernel,
-                                   unsigned blocks, void **arguments, cudaStream_t stream)
-{
-    const struct kernel_tile tile = kernel_tile_of(key);
-    return cudaLaunchKernel(kernel, dim3(blocks), dim3((unsigned)(tile.wide * tile.high)),
-                            arguments, (size_t)tile.shared_bytes, stream);
-}
-
-/* A pass by a kernel of its own, and a thread a point beside sides that have ghosts. Invalid
- * configuration: there is none, or the grid is not for it. */
-template <typename T>
-static cudaError_t put_kernel(const struct stencil_table *table, struct geometry *g, const void *in,
-                              void *out)
-{
-    kernel_arguments<T> arguments;
-    struct kernel_key key;
-    const int64_t n[AXIS_COUNT] = {table->axis[AXIS_X].n, table->axis[AXIS_Y].n,
-                                   table->axis[AXIS_Z].n};
-    const struct stencil_offset *offsets = stencil_offsets(table);
-    if (!kernel_key_init(&key, g->plan->dtype, n, (uint64_t)table->points, &offsets->at))
-        return cudaErrorInvalidConfiguration;
-    const struct stencil_kernel *kernel = find_kernel(&key);
-    const bool large = g->plan->points * g->plan->batch > KERNEL_LEAST_POINTS;
-    const void *compiled = !kernel && large ? compiled_find(&key) : NULL;
-    const unsigned blocks = kernel || compiled ? lay_out_kernel(&arguments, &key, table, g) : 0;
-    if (!blocks)
-        return cudaErrorInvalidConfiguration;
-    void *pointers[] = {&arguments, &in, &out};
-    return kernel ? kernel->launch(blocks, pointers, g->stream)
-                  : launch_compiled(&key, compiled, blocks, pointers, g->stream);
-}
-
-template <typename T>
-static cudaError_t try_kernel(const struct kernel_key *key, const void *kernel, struct geometry *g,
-                              const void *in, void *out)
-{
-    kernel_arguments<T> arguments;
-    const unsigned blocks = lay_out_kernel(&arguments, key, stencil_table_of(g->plan->table), g);
-    void *pointers[] = {&arguments, &in, &out};
-    return blocks ? launch_compiled(key, kernel, blocks, pointers, g->stream)
-                  : cudaErrorInvalidConfiguration;
-}
-
-extern "C" cudaError_t compiled_launch(const struct kernel_key *key, const void *kernel,
-                                       const struct plan *plan, int units, const void *in,
-                                       void *out, cudaStream_t stream, int64_t low[AXIS_COUNT],
-                                       int64_t high[AXIS_COUNT])
-{
-    struct geometry g;
-    geometry_init(&g, plan, 0, plan->lines, 1, 0, units, stream);
-    const cudaError_t error = key->dtype == DTYPE_F32
-                                  ? try_kernel<float>(key, kernel, &g, in, out)
-                                  : try_kernel<double>(key, kernel, &g, in, out);
-    memcpy(low, g.low, sizeof g.low);
-    memcpy(high, g.high, sizeof g.high);
-    return error;
-}
-
 template <typename T>
 static cudaError_t put_typed(stencil_packs *grid, const struct stencil_table *table,
                              struct geometry *g, int axes, const void *in, void *out)
@@ -601,7 +443,7 @@ static cudaError_t put_typed(stencil_packs *grid, const struct stencil_table *ta
     const int64_t length = table->axis[AXIS_X].high - table->axis[AXIS_X].low;
     given_packs<T> packs;
     given_taps<T> given;
-    const cudaError_t error = put_kernel<T>(table, g, in, out);
+    const cudaError_t error = own_kernel_launch(table, g, grid->operands, in, out);
     table_taps<T> taps = {table->points, g->slot};
     if (error == cudaSuccess)
         return put_blocks<T, table_taps<T>, 1>(grid, &taps, g, 0, in, out);

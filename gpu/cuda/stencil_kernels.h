@@ -1,7 +1,10 @@
-/* The kernels of common stencils that the build makes (gpu/compile/generate.c). */
+/* The kernels of common stencils that the build makes (gpu/compile/generate.c), and passes by them
+ * or by compiled ones (stencil_own.cu). */
 #pragma once
 
 #include "gpu/compile/source.h"
+#include "gpu/cuda/geometry.h"
+#include "numerics/stencil_plan.h"
 
 #include <cuda_runtime_api.h>
 
@@ -19,5 +22,11 @@ enum { STENCIL_SHAPES = 8, STENCIL_KERNELS_EACH = 4 };
 extern const struct stencil_kernel stencil_kernels_0[], stencil_kernels_1[], stencil_kernels_2[],
     stencil_kernels_3[], stencil_kernels_4[], stencil_kernels_5[], stencil_kernels_6[],
     stencil_kernels_7[];
+
+/* A pass by the stencil's own kernel, of all points but those that sides hold or, where these are
+ * not padded, that read beyond them: g's boundary is set to these. operands: by enum operand.
+ * Invalid configuration: there is no kernel, or the grid is not for it. */
+cudaError_t own_kernel_launch(const struct stencil_table *table, struct geometry *g,
+                              const void *const operands[OPERANDS], const void *in, void *out);
 
 __END_DECLS

@@ -138,6 +138,50 @@ static void random_faces(struct random *random, struct sample *stencil)
     }
 }
 
+static void random_sides(struct random *random, struct job *job, uint32_t kinds)
+{
+    for (int a = 0; a < job->axes; a++) {
+        const uint64_t kind = random_below(random, 6);
+        for (int side = 0; side < SIDE_COUNT; side++)
+            if (kind <= BOUNDARY_ENDPOINT)
+                job->boundary[a][side].kind =
+                    job->n[a] > 1 ? (uint32_t)kind : (uint32_t)BOUNDARY_PERIODIC;
+            else
+                random_side(random, job, kinds, a, side);
+    }
+}
+
+static void complete(struct random *random, struct sample *stencil, bool common)
+{
+    struct failure failure = {.code = STATUS_OK};
+    random_offsets(random, stencil, common);
+    random_faces(random, stencil);
+    if (!job_check(&stencil->job, INFINITY, &failure)) {
+        printf("%s: %s\n", failure.parameter, failure.message);
+        abort();
+    }
+}
+
+void random_cube_stencil(struct random *random, struct sample *stencil)
+{
+    struct job *job = &stencil->job;
+    memset(stencil, 0, sizeof *stencil);
+    job_init(job);
+    job->dtype = (uint8_t)random_below(random, 2);
+    job->axes = AXIS_COUNT;
+    job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
+    job->steps = 1 + random_below(random, 2);
+    job->batch = 1 + random_below(random, 2);
+    job->n[AXIS_X] = random_below(random, 3) ? 128 + 2 * random_below(random, 80)
+                                             : 256 + 4 * random_below(random, 20);
+    job->n[AXIS_Y] = 16 + random_below(random, 12);
+    job->n[AXIS_Z] = 16 + random_below(random, 12);
+    for (int a = 0; a < AXIS_COUNT; a++)
+        job->spacing[a] = random_between(random, 0.25, 2);
+    random_sides(random, job, BOUNDARY_KINDS);
+    complete(random, stencil, true);
+}
+
 void random_stencil(struct random *random, uint64_t max_points, uint32_t kinds,
                     struct sample *stencil)
 {
@@ -160,22 +204,8 @@ void random_stencil(struct random *random, uint64_t max_points, uint32_t kinds,
         left /= job->n[a];
     }
     job->batch = 1 + (random_below(random, 3) == 0 ? random_below(random, left < 5 ? left : 5) : 0);
-    for (int a = 0; a < job->axes; a++) {
-        const uint64_t kind = random_below(random, 6);
-        for (int side = 0; side < SIDE_COUNT; side++)
-            if (kind <= BOUNDARY_ENDPOINT)
-                job->boundary[a][side].kind =
-                    job->n[a] > 1 ? (uint32_t)kind : (uint32_t)BOUNDARY_PERIODIC;
-            else
-                random_side(random, job, kinds, a, side);
-    }
-    random_offsets(random, stencil, common);
-    random_faces(random, stencil);
-    struct failure failure = {.code = STATUS_OK};
-    if (!job_check(job, INFINITY, &failure)) {
-        printf("%s: %s\n", failure.parameter, failure.message);
-        abort();
-    }
+    random_sides(random, job, kinds);
+    complete(random, stencil, common);
 }
 
 static void reference_step(const struct plan *plan, const struct operands *operands, const void *in,

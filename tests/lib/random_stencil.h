@@ -15,6 +15,10 @@ void random_stencil_set(struct sample *stencil, const int32_t (*offsets)[AXIS_CO
 void random_stencil(struct random *random, uint64_t max_points, uint32_t kinds,
                     struct sample *stencil);
 
+/* A box or a star on a field in 3D that is large enough for its kernel to read a padding; the rest
+ * is as above. */
+void random_cube_stencil(struct random *random, struct sample *stencil);
+
 /* The result of all steps of the plan. Aborts without memory. */
 void reference_stencil(const struct plan *plan, const struct operands *operands, const void *in,
                        void *out);

@@ -146,8 +146,14 @@ static bool compile_kernel(struct group *group, const struct job *job, const voi
                                    (int64_t)job->n[AXIS_Z]};
     const void *offsets = (const char *)block + job_block_part(job, BLOCK_OFFSETS);
     if (job_points(job) <= KERNEL_LEAST_POINTS ||
-        !kernel_key_init(&key, job->dtype, n, job->more.stencil_points, offsets) ||
-        kernel_is_common(&key))
+        !kernel_key_init(&key, job->dtype, n, job->more.stencil_points, offsets))
+        return false;
+    for (int a = 0; a < job->axes; a++)
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            const struct side side = side_of(job, a, s);
+            key.padded |= kernel_pads(&side) && kernel_can_pad(&key, n);
+        }
+    if (kernel_is_common(&key))
         return false;
     void *code = kernel_source(&key, KERNEL_ASKED, text, sizeof text)
                      ? nvrtc_compile(text, cuda.info.architecture, &bytes, why, sizeof why)
@@ -162,7 +168,7 @@ static bool compile_kernel(struct group *group, const struct job *job, const voi
         compiled_take(slot++ % BACKEND_KERNELS, (uint8_t *)image, sizeof *image + bytes);
         compiled_wait();
     }
-    if (!compiled_find(&key)) { /* it would be compared with itself */
+    if (!compiled_find(&key, job_points(job))) { /* it would be compared with itself */
         printf("%s: no kernel of %u points: %s\n", group->name, key.points,
                code ? "it was dropped" : why);
         group->differ++;

@@ -115,13 +115,14 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
 }
 
 /* All points but the last plane. */
-cudaError_t compiled_launch(const struct kernel_key *key, const void *kernel,
-                            const struct plan *plan, int units, const void *in, void *out,
-                            cudaStream_t stream, int64_t low[AXIS_COUNT], int64_t high[AXIS_COUNT])
+cudaError_t compiled_launch(const struct compiled_trial *trial, cudaStream_t stream,
+                            int64_t low[AXIS_COUNT], int64_t high[AXIS_COUNT])
 {
-    (void)key, (void)units, (void)stream;
-    const uint8_t kind = *(const uint8_t *)kernel;
-    const struct emulated_source_f32 source = {.table = stencil_table_of(plan->table), .f = in};
+    (void)stream;
+    const uint8_t kind = *(const uint8_t *)trial->kernel;
+    const struct plan *plan = trial->plan;
+    void *const out = trial->out;
+    const struct emulated_source_f32 source = {.table = trial->device_table, .f = trial->in};
     int64_t at[AXIS_COUNT], i = 0;
     for (int a = 0; a < AXIS_COUNT; a++) {
         low[a] = 0;
@@ -175,7 +176,7 @@ static void take(uint32_t slot, int number, enum emulated kind)
 static bool is_found(int number)
 {
     const struct kernel_key key = key_of(number);
-    return compiled_find(&key) != NULL;
+    return compiled_find(&key, KERNEL_LEAST_POINTS + 1) != NULL;
 }
 
 TEST(a_right_kernel_is_offered_for_its_key_alone, setup, teardown)

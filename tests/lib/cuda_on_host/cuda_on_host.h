@@ -194,10 +194,13 @@ static inline cudaError_t cudaLaunchKernel(void (*kernel)(A...), dim3 grid, dim3
     return run_blocks(grid, block, shared_bytes, call<A...>::run, &one);
 }
 
-/* A compiled kernel: there are none here. */
-static inline cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t)
+/* A compiled kernel: it is a row of what the build made (gpu/cuda/stencil_kernels.h). */
+extern "C" cudaError_t cuda_on_host_compiled(const void *kernel, unsigned blocks, void **arguments,
+                                             cudaStream_t stream);
+static inline cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3, void **arguments,
+                                           size_t, cudaStream_t stream)
 {
-    return cudaErrorUnknown;
+    return cuda_on_host_compiled(kernel, grid.x, arguments, stream);
 }
 
 static inline cudaError_t cudaGetDevice(int *device)
