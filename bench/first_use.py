@@ -6,7 +6,8 @@
 First use: jobs of a stencil that the server has never seen, one after another, on a resident field of 512³
 float32: the time of the first, when the first fast one was sent, and the same after a restart that finds the
 kernel in its file. A neighbour: one client's 64³ job at a time, alone; beside a user who sends one stencil on
-fields of 2^19 points as fast as it is answered; and beside one whose every stencil is new. Needs root, for the
+fields of 2^19 points as fast as it is answered; and beside one whose every stencil is new, without a compiler
+and with it. Needs root, for the
 second user.
 """
 
@@ -15,6 +16,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,11 +40,17 @@ def stencil_of(number):
 
 
 class Server:
-    def __init__(self, options, folder):
+    def __init__(self, options, folder, compiles=True):
         self.path = f"{folder}/socket"
         self.folder = pathlib.Path(folder) / "kernels"
+        program = options.build / "server/fdserver"
+        if not compiles:
+            alone = pathlib.Path(folder) / "alone"
+            alone.mkdir()
+            program = shutil.copy(program, alone)
+            shutil.copy(options.build / "gpu/fdworker", alone)
         self.process = subprocess.Popen(
-            [options.build / "server/fdserver", "--listen", f"unix:{self.path}", "--mode", "0666", "--device",
+            [program, "--listen", f"unix:{self.path}", "--mode", "0666", "--device",
              options.device, "--log-level", "4", "--kernel-cache", self.folder])
         while not os.path.exists(self.path):
             if self.process.poll() is not None:
@@ -151,6 +159,8 @@ def main():
             said["next_new"] = first_use(server, 54321)
         with Server(options, folder) as server:
             said["restart"] = first_use(server, 12345)
+        with Server(options, folder, compiles=False) as server:
+            said["beside_new_stencils_uncompiled"] = neighbour(server, "new", options.flood_s)
         with Server(options, folder) as server:
             before = server.programs()
             for name, kind in (("alone", None), ("beside_one_stencil", "one"), ("beside_new_stencils", "new")):

@@ -34,6 +34,8 @@ SECOND = {2: [-2, 1], 8: [-205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560]}
 THIRD = [-61 / 30, 169 / 120, -3 / 10, 7 / 240]  # accuracy 6, of the neighbours 1, 2, …; odd
 FOURTH = [91 / 8, -122 / 15, 169 / 60, -2 / 5, 7 / 240]
 IN_FLIGHT, SETS, STEPS, MARGIN = 8, 4, 10, 10
+WARM_S = 1.5
+warm = []  # once in a process
 DT = 0.02  # below every limit here
 
 # ---- formulas, for NumPy and JAX alike: xp is the module, `reach` pads or wraps ----
@@ -345,6 +347,11 @@ def differs(row, results):
 
 def series(call, wait, seconds):
     """The median time of a call within a series that fills `seconds`."""
+    began = time.perf_counter()
+    wait([call(0)])
+    while not warm and time.perf_counter() - began < WARM_S:  # the clocks of a device that did nothing are low
+        wait([call(i) for i in range(IN_FLIGHT)])
+    warm.append(True)
     for _ in range(2):  # the first compiles, the second shows the time
         begin = time.perf_counter()
         wait([call(i) for i in range(IN_FLIGHT)])

@@ -229,7 +229,11 @@ cudaError_t own_kernel_launch(const struct stencil_table *table, struct geometry
     struct kernel_key key;
     const int64_t n[AXIS_COUNT] = {table->axis[AXIS_X].n, table->axis[AXIS_Y].n,
                                    table->axis[AXIS_Z].n};
-    struct own_pass pass = {.key = &key, .table = table, .g = g, .operands = operands};
+    struct own_pass pass = {};
+    pass.key = &key;
+    pass.table = table;
+    pass.g = g;
+    pass.operands = operands;
     if (!kernel_key_init(&key, g->plan->dtype, n, (uint64_t)table->points,
                          &stencil_offsets(table)->at))
         return cudaErrorInvalidConfiguration;
@@ -250,14 +254,15 @@ extern "C" cudaError_t compiled_launch(const struct compiled_trial *trial, cudaS
     const struct plan *plan = trial->plan;
     geometry_init(&g, plan, 0, plan->lines, 1, 0, trial->units, stream);
     static const void *const none[OPERANDS] = {};
-    const struct own_pass pass = {.key = trial->key,
-                                  .compiled = trial->kernel,
-                                  .table = stencil_table_of(plan->table),
-                                  .g = &g,
-                                  .operands = none,
-                                  .device_table = (const struct stencil_table *)trial->device_table,
-                                  .room = trial->room,
-                                  .room_bytes = trial->room_bytes};
+    struct own_pass pass = {};
+    pass.key = trial->key;
+    pass.compiled = trial->kernel;
+    pass.table = stencil_table_of(plan->table);
+    pass.g = &g;
+    pass.operands = none;
+    pass.device_table = (const struct stencil_table *)trial->device_table;
+    pass.room = trial->room;
+    pass.room_bytes = trial->room_bytes;
     const cudaError_t error = put_pass(&pass, trial->in, trial->out);
     memcpy(low, g.low, sizeof g.low);
     memcpy(high, g.high, sizeof g.high);

@@ -608,7 +608,7 @@ int main(int argc, char **argv)
         chains(10, 3000);
         measures(20, 20000);
         samples("stencils", FAMILY_STENCIL_SIDES, 40, 1000);
-        compiled_stencils(6, 500000);
+        compiled_stencils(jobs / 2 + 3, 500000);
         samples("schemes", FAMILY_SCHEME, 30, 2000);
         samples("schemes with probes", FAMILY_PROBES, 30, 2000);
         alike_at_once(17);
