@@ -18,90 +18,182 @@
 #define STENCIL_WEIGHT f64
 #include "numerics/stencil_point.h"
 
-enum { PADDING_THREADS = 256 };
+/* A side as the short way below takes it. */
+template <typename T> struct padding_side {
+    int held;     /* outermost points that are read as `number`, or (halo) as they are */
+    int points;   /* of a ghost's row; −1: ghosts are left to the contract's own code */
+    bool numbers; /* its number is one, no array; and a ghost takes it */
+    bool datum, halo;
+    T number;
+};
 
-struct padding_fields {
+template <typename T> struct padding_fields {
     stencil_padding padding;
-    int64_t n[AXIS_COUNT], points; /* of a field */
-    int64_t elements;              /* of the whole batch's padding */
+    int n[AXIS_COUNT];
+    int64_t points, batch;
     const struct stencil_table *table;
     int slot; /* table NULL: its table */
     const void *operands[OPERANDS];
+    padding_side<T> side[AXIS_COUNT][SIDE_COUNT];
 };
 
-static __device__ __forceinline__ float padding_value(const struct padding_fields &fields,
-                                                      const float *f, int64_t field, int64_t x,
-                                                      int64_t y, int64_t z)
+enum {
+    PADDING_THREADS = 256,
+    PADDING_PLANES = 8,
+    PADDING_ROWS = AXIS_COUNT * SIDE_COUNT * KERNEL_RADIUS
+};
+
+/* Rows of the ghosts of all sides, and what a datum is multiplied by: rounded, of a block. */
+template <typename T> struct padding_rows {
+    T row[PADDING_ROWS][STENCIL_ROW], data[PADDING_ROWS];
+};
+
+template <typename T>
+static __device__ __forceinline__ const struct stencil_table *
+padding_table(const padding_fields<T> &fields)
 {
-    const struct stencil_table *of =
-        fields.table ? fields.table : (const struct stencil_table *)table[fields.slot].rows;
-    const struct padding_source_f32 source = {of, f, fields.operands, field};
+    return fields.table ? fields.table : (const struct stencil_table *)table[fields.slot].rows;
+}
+
+static __device__ __noinline__ float padding_value(const padding_fields<float> &fields,
+                                                   const float *f, int64_t field, int x, int y,
+                                                   int z)
+{
+    const struct padding_source_f32 source = {padding_table(fields), f, fields.operands, field};
     return padding_read_f32(&source, x, y, z);
 }
-static __device__ __forceinline__ double padding_value(const struct padding_fields &fields,
-                                                       const double *f, int64_t field, int64_t x,
-                                                       int64_t y, int64_t z)
+static __device__ __noinline__ double padding_value(const padding_fields<double> &fields,
+                                                    const double *f, int64_t field, int x, int y,
+                                                    int z)
 {
-    const struct stencil_table *of =
-        fields.table ? fields.table : (const struct stencil_table *)table[fields.slot].rows;
-    const struct padding_source_f64 source = {of, f, fields.operands, field};
+    const struct padding_source_f64 source = {padding_table(fields), f, fields.operands, field};
     return padding_read_f64(&source, x, y, z);
 }
 
+/* The first axis along which a side holds the point, of those where it is inside; −1: none. */
+template <typename T>
+static __device__ __forceinline__ int holding_axis(const padding_fields<T> &fields,
+                                                   const int at[AXIS_COUNT], int *side)
+{
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const int before = at[a], after = fields.n[a] - 1 - at[a];
+        *side = before < fields.side[a][SIDE_LOW].held ? SIDE_LOW : SIDE_HIGH;
+        if (before >= 0 && after >= 0 &&
+            (*side == SIDE_LOW || after < fields.side[a][SIDE_HIGH].held))
+            return a;
+    }
+    return -1;
+}
+
+/* The same sums as the contract's code (padding_read_…), where a point is inside, or beyond one
+ * side alone whose numbers are no arrays; else that code. */
+template <typename T>
+static __device__ __forceinline__ T short_value(const padding_fields<T> &fields,
+                                                const padding_rows<T> &rows, const T *f,
+                                                int64_t field, const int at[AXIS_COUNT])
+{
+    int beyond = -1, count = 0, side;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (at[a] < 0 || at[a] >= fields.n[a]) {
+            beyond = a;
+            count++;
+        }
+    const int holder = holding_axis(fields, at, &side);
+    const int64_t stride[AXIS_COUNT] = {1, fields.n[AXIS_X],
+                                        (int64_t)fields.n[AXIS_X] * fields.n[AXIS_Y]};
+    const T *const own = f + at[AXIS_X] + at[AXIS_Y] * stride[AXIS_Y] + at[AXIS_Z] * stride[AXIS_Z];
+    if (count == 0 && (holder < 0 || fields.side[holder][side].halo))
+        return *own;
+    if (count == 0 && fields.side[holder][side].numbers)
+        return fields.side[holder][side].number;
+    if (count != 1 || holder >= 0)
+        return padding_value(fields, f, field, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
+    side = at[beyond] < 0 ? SIDE_LOW : SIDE_HIGH;
+    const padding_side<T> &of = fields.side[beyond][side];
+    if (of.points < 0)
+        return padding_value(fields, f, field, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
+    const int ghost = side == SIDE_LOW ? -1 - at[beyond] : at[beyond] - fields.n[beyond];
+    const int row = (beyond * SIDE_COUNT + side) * KERNEL_RADIUS + ghost;
+    const int64_t step = side == SIDE_LOW ? stride[beyond] : -stride[beyond];
+    const T *from = own + (ghost + 1) * step;
+    T sum = 0;
+    for (int k = 0; k < of.points; k++, from += step) {
+        const T value = k < of.held ? of.number : *from;
+        sum = k == 0 ? rows.row[row][0] * value : fused(rows.row[row][k], value, sum);
+    }
+    return of.datum ? fused(rows.data[row], of.number, sum) : sum;
+}
+
+template <typename T>
+static __device__ __forceinline__ void load_rows(const padding_fields<T> &fields,
+                                                 padding_rows<T> &rows)
+{
+    const struct stencil_table *of = padding_table(fields);
+    for (int i = (int)threadIdx.x; i < PADDING_ROWS * STENCIL_ROW; i += PADDING_THREADS) {
+        const int row = i / STENCIL_ROW, side = row / KERNEL_RADIUS;
+        const struct stencil_ghosts *ghosts =
+            &of->axis[side / SIDE_COUNT].ghosts[side % SIDE_COUNT];
+        rows.row[row][i % STENCIL_ROW] = (T)ghosts->ghost[row % KERNEL_RADIUS][i % STENCIL_ROW];
+        if (i % STENCIL_ROW == 0)
+            rows.data[row] = (T)ghosts->data[row % KERNEL_RADIUS];
+    }
+    __syncthreads();
+}
+
 /* The index along an axis of a layer of the padding. */
-static __device__ __forceinline__ int64_t index_of(const struct padding_fields &fields, int axis,
-                                                   int64_t layer)
+template <typename T>
+static __device__ __forceinline__ int index_of(const padding_fields<T> &fields, int axis, int layer)
 {
     const stencil_padding &padding = fields.padding;
-    const int64_t low = padding.start[axis] + padding.inner[axis][0];
+    const int low = padding.start[axis] + padding.inner[axis][0];
     return layer < low ? layer - padding.start[axis]
                        : layer - low + fields.n[axis] - padding.inner[axis][1];
 }
 
-/* The point that an element of a field's padding is of. */
-static __device__ __forceinline__ void find_point(const struct padding_fields &fields, int64_t i,
-                                                  int64_t at[AXIS_COUNT])
+/* The point along x and y that the element i is of, beside a plane or (ALONG_Z) in one along z. */
+template <bool ALONG_Z, typename T>
+static __device__ __forceinline__ void find_point(const padding_fields<T> &fields, uint32_t i,
+                                                  int at[AXIS_COUNT])
 {
     const stencil_padding &padding = fields.padding;
-    if (i >= padding.z_first) {
-        i -= padding.z_first;
-        at[AXIS_Z] = index_of(fields, AXIS_Z, i / padding.z_plane);
-        const uint32_t k = (uint32_t)(i % padding.z_plane);
-        at[AXIS_Y] = (int64_t)(k / padding.pitch) - padding.start[AXIS_Y];
-        at[AXIS_X] = (int64_t)(k % padding.pitch) - padding.start[AXIS_X];
+    const uint32_t pitch = (uint32_t)padding.pitch, row_x = (uint32_t)padding.row_x;
+    const uint32_t beside_y = (uint32_t)padding.rows_y * pitch;
+    if (ALONG_Z || i < beside_y) {
+        const int row = (int)(i / pitch);
+        at[AXIS_X] = (int)(i % pitch) - padding.start[AXIS_X];
+        at[AXIS_Y] = ALONG_Z ? row - padding.start[AXIS_Y] : index_of(fields, AXIS_Y, row);
         return;
     }
-    at[AXIS_Z] = i / padding.plane;
-    uint32_t k = (uint32_t)(i % padding.plane);
-    const uint32_t beside_y = (uint32_t)(padding.rows_y * padding.pitch);
-    if (k < beside_y) {
-        at[AXIS_Y] = index_of(fields, AXIS_Y, k / padding.pitch);
-        at[AXIS_X] = (int64_t)(k % padding.pitch) - padding.start[AXIS_X];
-        return;
-    }
-    k -= beside_y;
-    at[AXIS_Y] = k / padding.row_x;
-    at[AXIS_X] = index_of(fields, AXIS_X, k % padding.row_x);
+    at[AXIS_Y] = (int)((i - beside_y) / row_x);
+    at[AXIS_X] = index_of(fields, AXIS_X, (int)((i - beside_y) % row_x));
 }
 
-/* A thread an element; those that only fill rows up are left as they are. */
-template <typename T>
+/* A thread an element of some planes; those that only fill rows up are left as they are. */
+template <typename T, bool ALONG_Z>
 static __global__ void __launch_bounds__(PADDING_THREADS)
-    padding_kernel(const __grid_constant__ padding_fields fields, const T *in, T *out)
+    padding_kernel(const __grid_constant__ padding_fields<T> fields, const T *in, T *out)
 {
-    const int64_t i = (int64_t)blockIdx.x * PADDING_THREADS + threadIdx.x;
-    int64_t at[AXIS_COUNT];
-    if (i >= fields.elements)
+    extern __shared__ __align__(128) unsigned char shared_memory[];
+    padding_rows<T> &rows = *(padding_rows<T> *)shared_memory;
+    const stencil_padding &padding = fields.padding;
+    const uint32_t i = blockIdx.x * PADDING_THREADS + threadIdx.x;
+    const int64_t size = ALONG_Z ? padding.z_plane : padding.plane;
+    const int planes =
+        ALONG_Z ? (int)((padding.field - padding.z_first) / padding.z_plane) : fields.n[AXIS_Z];
+    int at[AXIS_COUNT];
+    load_rows(fields, rows);
+    if (i >= size)
         return;
-    const int64_t field = i / fields.padding.field;
-    find_point(fields, i - field * fields.padding.field, at);
-    bool is_read = true;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        is_read &= at[a] >= -fields.padding.beyond[a][0] &&
-                   at[a] < fields.n[a] + fields.padding.beyond[a][1];
-    if (is_read)
-        out[i] = padding_value(fields, in + field * fields.points, field, at[AXIS_X], at[AXIS_Y],
-                               at[AXIS_Z]);
+    find_point<ALONG_Z>(fields, i, at);
+    for (int a = 0; a < AXIS_Z; a++)
+        if (at[a] < -padding.beyond[a][0] || at[a] >= fields.n[a] + padding.beyond[a][1])
+            return;
+    for (int64_t field = blockIdx.z; field < fields.batch; field += gridDim.z)
+        for (int plane = (int)blockIdx.y; plane < planes; plane += (int)gridDim.y) {
+            at[AXIS_Z] = ALONG_Z ? index_of(fields, AXIS_Z, plane) : plane;
+            T *const to = out + field * padding.field + (ALONG_Z ? padding.z_first : 0) + i;
+            to[plane * size] = short_value(fields, rows, in + field * fields.points, field, at);
+        }
 }
 
 static int rounded_up(int64_t n, int unit)
@@ -144,28 +236,66 @@ uint64_t padding_init(stencil_padding *padding, const struct stencil_table *host
                : (uint64_t)bytes;
 }
 
+template <typename T>
+static void take_side(padding_side<T> *to, const struct side *side,
+                      const struct stencil_ghosts *ghosts)
+{
+    const bool is_number = side->value.operand < 0;
+    const bool has_ghosts = side->map == SIDE_MAP_GHOST;
+    to->held = side->held;
+    to->halo = side->halo != 0;
+    to->numbers = is_number;
+    to->number = (T)side->value.number;
+    to->datum = side->datum == SIDE_DATUM_NUMBER;
+    to->points = has_ghosts && (side->datum == SIDE_DATUM_NONE || (to->datum && is_number)) &&
+                         (!to->held || is_number)
+                     ? ghosts->points
+                     : -1;
+}
+
+template <typename T>
+static cudaError_t fill(const stencil_padding *padding, const struct stencil_table *host,
+                        const struct stencil_table *device, int slot,
+                        const void *const operands[OPERANDS], uint64_t batch, const void *in,
+                        cudaStream_t stream)
+{
+    padding_fields<T> fields = {};
+    fields.padding = *padding;
+    fields.points = (int64_t)host->field_points;
+    fields.batch = (int64_t)batch;
+    fields.table = device;
+    fields.slot = slot;
+    memcpy(fields.operands, operands, sizeof fields.operands);
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        fields.n[a] = (int)host->axis[a].n;
+        for (int s = 0; s < SIDE_COUNT; s++)
+            take_side(&fields.side[a][s], &host->axis[a].side[s], &host->axis[a].ghosts[s]);
+    }
+    void *out = (void *)(uintptr_t)padding->values;
+    void *arguments[] = {&fields, &in, &out};
+    const int64_t along_z = (padding->field - padding->z_first) / padding->z_plane;
+    const unsigned deep = (unsigned)(batch < 65535 ? batch : 65535);
+    const int64_t most = (host->axis[AXIS_Z].n + PADDING_PLANES - 1) / PADDING_PLANES;
+    const dim3 beside((unsigned)((padding->plane + PADDING_THREADS - 1) / PADDING_THREADS),
+                      (unsigned)(most < 65535 ? most : 65535), deep);
+    const dim3 planes((unsigned)((padding->z_plane + PADDING_THREADS - 1) / PADDING_THREADS),
+                      (unsigned)along_z, deep);
+    cudaError_t error = cudaSuccess;
+    if (padding->plane > 0)
+        error = cudaLaunchKernel(padding_kernel<T, false>, beside, dim3(PADDING_THREADS), arguments,
+                                 sizeof(padding_rows<T>), stream);
+    if (error == cudaSuccess && along_z > 0)
+        error = cudaLaunchKernel(padding_kernel<T, true>, planes, dim3(PADDING_THREADS), arguments,
+                                 sizeof(padding_rows<T>), stream);
+    return error;
+}
+
 cudaError_t padding_fill(const stencil_padding *padding, const struct stencil_table *host,
                          const struct stencil_table *device, int slot,
                          const void *const operands[OPERANDS], enum dtype dtype, uint64_t batch,
                          const void *in, cudaStream_t stream)
 {
-    struct padding_fields fields = {};
-    fields.padding = *padding;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        fields.n[a] = host->axis[a].n;
-    fields.points = (int64_t)host->field_points;
-    fields.elements = padding->field * (int64_t)batch;
-    fields.table = device;
-    fields.slot = slot;
-    memcpy(fields.operands, operands, sizeof fields.operands);
-    const int64_t blocks = (fields.elements + PADDING_THREADS - 1) / PADDING_THREADS;
-    void *out = (void *)(uintptr_t)padding->values;
-    void *arguments[] = {&fields, &in, &out};
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
     if (dtype == DTYPE_F32)
-        return cudaLaunchKernel(padding_kernel<float>, dim3((unsigned)blocks),
-                                dim3(PADDING_THREADS), arguments, 0, stream);
-    return cudaLaunchKernel(padding_kernel<double>, dim3((unsigned)blocks), dim3(PADDING_THREADS),
-                            arguments, 0, stream);
+        return fill<float>(padding, host, device, slot, operands, batch, in, stream);
+    return fill<double>(padding, host, device, slot, operands, batch, in, stream);
 }
