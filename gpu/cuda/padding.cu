@@ -35,6 +35,7 @@ template <typename T> struct padding_fields {
     int slot; /* table NULL: its table */
     const void *operands[OPERANDS];
     padding_side<T> side[AXIS_COUNT][SIDE_COUNT];
+    bool has_signs; /* some images have the other sign */
 };
 
 enum {
@@ -55,6 +56,7 @@ padding_table(const padding_fields<T> &fields)
     return fields.table ? fields.table : (const struct stencil_table *)table[fields.slot].rows;
 }
 
+/* By the contract's code. */
 static __device__ __noinline__ float padding_value(const padding_fields<float> &fields,
                                                    const float *f, int64_t field, int x, int y,
                                                    int z)
@@ -85,12 +87,57 @@ static __device__ __forceinline__ int holding_axis(const padding_fields<T> &fiel
     return -1;
 }
 
-/* The same sums as the contract's code (padding_read_…), where a point is inside, or beyond one
- * side alone whose numbers are no arrays; else that code. */
+/* The value beyond a side at a point of whose other coordinates no side holds any: the sum along
+ * the outermost axis beyond whose side it lies. What that reads is inside, or was padded along the
+ * axes before. */
+template <typename T>
+static __device__ __forceinline__ T sum_beyond(const padding_fields<T> &fields,
+                                               const padding_rows<T> &rows, const T *f,
+                                               const T *padded, const int at[AXIS_COUNT],
+                                               int beyond, bool alone)
+{
+    const stencil_padding &padding = fields.padding;
+    const int side = at[beyond] < 0 ? SIDE_LOW : SIDE_HIGH;
+    const padding_side<T> &of = fields.side[beyond][side];
+    const int ghost = side == SIDE_LOW ? -1 - at[beyond] : at[beyond] - fields.n[beyond];
+    const int row = (beyond * SIDE_COUNT + side) * KERNEL_RADIUS + ghost;
+    const int n_x = fields.n[AXIS_X], n_y = fields.n[AXIS_Y];
+    int first[AXIS_COUNT] = {at[AXIS_X], at[AXIS_Y], at[AXIS_Z]};
+    first[beyond] = side == SIDE_LOW ? 0 : fields.n[beyond] - 1;
+    const T *from;
+    int64_t step;
+    if (alone) {
+        from = f + first[AXIS_X] + ((int64_t)first[AXIS_Z] * n_y + first[AXIS_Y]) * n_x;
+        step = beyond == AXIS_X ? 1 : beyond == AXIS_Y ? n_x : (int64_t)n_x * n_y;
+    } else if (first[AXIS_Y] < 0 || first[AXIS_Y] >= n_y) {
+        from = padded + first[AXIS_Z] * padding.plane + padding.start[AXIS_X] + first[AXIS_X] +
+               padding_layer(padding, AXIS_Y, n_y, first[AXIS_Y]) * padding.pitch;
+        step = padding.plane;
+    } else {
+        from = padded + first[AXIS_Z] * padding.plane + padding.rows_y * padding.pitch +
+               first[AXIS_Y] * padding.row_x + padding_layer(padding, AXIS_X, n_x, first[AXIS_X]);
+        step = beyond == AXIS_Y ? padding.row_x : padding.plane;
+    }
+    step = side == SIDE_LOW ? step : -step;
+    T value[STENCIL_ROW];
+#pragma unroll
+    for (int k = 0; k < STENCIL_ROW; k++) /* all on their way at once */
+        value[k] = k >= of.points ? (T)0 : alone && k < of.held ? of.number : from[k * step];
+    T sum = 0;
+#pragma unroll
+    for (int k = 0; k < STENCIL_ROW; k++)
+        if (k < of.points)
+            sum = k == 0 ? rows.row[row][0] * value[0] : fused(rows.row[row][k], value[k], sum);
+    return of.datum ? fused(rows.data[row], of.number, sum) : sum;
+}
+
+/* The same value as the contract's code gives (padding_read_…), where that takes a sum along one
+ * axis of what is there; else by that code. */
 template <typename T>
 static __device__ __forceinline__ T short_value(const padding_fields<T> &fields,
                                                 const padding_rows<T> &rows, const T *f,
-                                                int64_t field, const int at[AXIS_COUNT])
+                                                const T *padded, int64_t field,
+                                                const int at[AXIS_COUNT])
 {
     int beyond = -1, count = 0, side;
     for (int a = 0; a < AXIS_COUNT; a++)
@@ -99,29 +146,15 @@ static __device__ __forceinline__ T short_value(const padding_fields<T> &fields,
             count++;
         }
     const int holder = holding_axis(fields, at, &side);
-    const int64_t stride[AXIS_COUNT] = {1, fields.n[AXIS_X],
-                                        (int64_t)fields.n[AXIS_X] * fields.n[AXIS_Y]};
-    const T *const own = f + at[AXIS_X] + at[AXIS_Y] * stride[AXIS_Y] + at[AXIS_Z] * stride[AXIS_Z];
     if (count == 0 && (holder < 0 || fields.side[holder][side].halo))
-        return *own;
+        return f[at[AXIS_X] +
+                 ((int64_t)at[AXIS_Z] * fields.n[AXIS_Y] + at[AXIS_Y]) * fields.n[AXIS_X]];
     if (count == 0 && fields.side[holder][side].numbers)
         return fields.side[holder][side].number;
-    if (count != 1 || holder >= 0)
-        return padding_value(fields, f, field, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
-    side = at[beyond] < 0 ? SIDE_LOW : SIDE_HIGH;
-    const padding_side<T> &of = fields.side[beyond][side];
-    if (of.points < 0)
-        return padding_value(fields, f, field, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
-    const int ghost = side == SIDE_LOW ? -1 - at[beyond] : at[beyond] - fields.n[beyond];
-    const int row = (beyond * SIDE_COUNT + side) * KERNEL_RADIUS + ghost;
-    const int64_t step = side == SIDE_LOW ? stride[beyond] : -stride[beyond];
-    const T *from = own + (ghost + 1) * step;
-    T sum = 0;
-    for (int k = 0; k < of.points; k++, from += step) {
-        const T value = k < of.held ? of.number : *from;
-        sum = k == 0 ? rows.row[row][0] * value : fused(rows.row[row][k], value, sum);
-    }
-    return of.datum ? fused(rows.data[row], of.number, sum) : sum;
+    if (count > 0 && holder < 0 && (count == 1 || !fields.has_signs) &&
+        fields.side[beyond][at[beyond] >= 0].points >= 0)
+        return sum_beyond(fields, rows, f, padded, at, beyond, count == 1);
+    return padding_value(fields, f, field, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
 }
 
 template <typename T>
@@ -150,26 +183,33 @@ static __device__ __forceinline__ int index_of(const padding_fields<T> &fields, 
                        : layer - low + fields.n[axis] - padding.inner[axis][1];
 }
 
-/* The point along x and y that the element i is of, beside a plane or (ALONG_Z) in one along z. */
-template <bool ALONG_Z, typename T>
+/* What is padded first, and what then reads that. */
+enum padding_stage { PADDING_X, PADDING_Y, PADDING_Z };
+
+/* The point along x and y that the element i of a plane's part is of. */
+template <int STAGE, typename T>
 static __device__ __forceinline__ void find_point(const padding_fields<T> &fields, uint32_t i,
                                                   int at[AXIS_COUNT])
 {
     const stencil_padding &padding = fields.padding;
-    const uint32_t pitch = (uint32_t)padding.pitch, row_x = (uint32_t)padding.row_x;
-    const uint32_t beside_y = (uint32_t)padding.rows_y * pitch;
-    if (ALONG_Z || i < beside_y) {
-        const int row = (int)(i / pitch);
-        at[AXIS_X] = (int)(i % pitch) - padding.start[AXIS_X];
-        at[AXIS_Y] = ALONG_Z ? row - padding.start[AXIS_Y] : index_of(fields, AXIS_Y, row);
-        return;
-    }
-    at[AXIS_Y] = (int)((i - beside_y) / row_x);
-    at[AXIS_X] = index_of(fields, AXIS_X, (int)((i - beside_y) % row_x));
+    const uint32_t row = STAGE == PADDING_X ? (uint32_t)padding.row_x : (uint32_t)padding.pitch;
+    const int x = (int)(i % row), y = (int)(i / row);
+    at[AXIS_X] = STAGE == PADDING_X ? index_of(fields, AXIS_X, x) : x - padding.start[AXIS_X];
+    at[AXIS_Y] = STAGE == PADDING_X   ? y
+                 : STAGE == PADDING_Y ? index_of(fields, AXIS_Y, y)
+                                      : y - padding.start[AXIS_Y];
+}
+
+template <int STAGE> static __host__ __device__ int64_t stage_size(const stencil_padding &padding)
+{
+    const int64_t beside_y = (int64_t)padding.rows_y * padding.pitch;
+    return STAGE == PADDING_X   ? padding.plane - beside_y
+           : STAGE == PADDING_Y ? beside_y
+                                : padding.z_plane;
 }
 
 /* A thread an element of some planes; those that only fill rows up are left as they are. */
-template <typename T, bool ALONG_Z>
+template <typename T, int STAGE>
 static __global__ void __launch_bounds__(PADDING_THREADS)
     padding_kernel(const __grid_constant__ padding_fields<T> fields, const T *in, T *out)
 {
@@ -177,22 +217,27 @@ static __global__ void __launch_bounds__(PADDING_THREADS)
     padding_rows<T> &rows = *(padding_rows<T> *)shared_memory;
     const stencil_padding &padding = fields.padding;
     const uint32_t i = blockIdx.x * PADDING_THREADS + threadIdx.x;
-    const int64_t size = ALONG_Z ? padding.z_plane : padding.plane;
-    const int planes =
-        ALONG_Z ? (int)((padding.field - padding.z_first) / padding.z_plane) : fields.n[AXIS_Z];
+    const int planes = STAGE == PADDING_Z
+                           ? (int)((padding.field - padding.z_first) / padding.z_plane)
+                           : fields.n[AXIS_Z];
     int at[AXIS_COUNT];
     load_rows(fields, rows);
-    if (i >= size)
+    if (i >= stage_size<STAGE>(padding))
         return;
-    find_point<ALONG_Z>(fields, i, at);
+    find_point<STAGE>(fields, i, at);
     for (int a = 0; a < AXIS_Z; a++)
         if (at[a] < -padding.beyond[a][0] || at[a] >= fields.n[a] + padding.beyond[a][1])
             return;
     for (int64_t field = blockIdx.z; field < fields.batch; field += gridDim.z)
         for (int plane = (int)blockIdx.y; plane < planes; plane += (int)gridDim.y) {
-            at[AXIS_Z] = ALONG_Z ? index_of(fields, AXIS_Z, plane) : plane;
-            T *const to = out + field * padding.field + (ALONG_Z ? padding.z_first : 0) + i;
-            to[plane * size] = short_value(fields, rows, in + field * fields.points, field, at);
+            at[AXIS_Z] = STAGE == PADDING_Z ? index_of(fields, AXIS_Z, plane) : plane;
+            T *const padded = out + field * padding.field;
+            T *const to =
+                padded + (STAGE == PADDING_Z
+                              ? padding.z_first + plane * padding.z_plane
+                              : plane * padding.plane +
+                                    (STAGE == PADDING_X ? stage_size<PADDING_Y>(padding) : 0));
+            to[i] = short_value(fields, rows, in + field * fields.points, padded, field, at);
         }
 }
 
@@ -253,6 +298,21 @@ static void take_side(padding_side<T> *to, const struct side *side,
                      : -1;
 }
 
+template <typename T, int STAGE>
+static cudaError_t put_stage(padding_fields<T> *fields, int64_t planes, const void *in, void *out,
+                             cudaStream_t stream)
+{
+    const int64_t size = stage_size<STAGE>(fields->padding), most = 65535;
+    void *arguments[] = {fields, &in, &out};
+    if (size == 0 || planes == 0)
+        return cudaSuccess;
+    const dim3 grid((unsigned)((size + PADDING_THREADS - 1) / PADDING_THREADS),
+                    (unsigned)(planes < most ? planes : most),
+                    (unsigned)(fields->batch < most ? fields->batch : most));
+    return cudaLaunchKernel(padding_kernel<T, STAGE>, grid, dim3(PADDING_THREADS), arguments,
+                            sizeof(padding_rows<T>), stream);
+}
+
 template <typename T>
 static cudaError_t fill(const stencil_padding *padding, const struct stencil_table *host,
                         const struct stencil_table *device, int slot,
@@ -270,23 +330,17 @@ static cudaError_t fill(const stencil_padding *padding, const struct stencil_tab
         fields.n[a] = (int)host->axis[a].n;
         for (int s = 0; s < SIDE_COUNT; s++)
             take_side(&fields.side[a][s], &host->axis[a].side[s], &host->axis[a].ghosts[s]);
+        for (int s = 0; s < SIDE_COUNT; s++)
+            fields.has_signs |= host->axis[a].side[s].map == SIDE_MAP_ANTISYMMETRIC;
     }
-    void *out = (void *)(uintptr_t)padding->values;
-    void *arguments[] = {&fields, &in, &out};
+    const int64_t n_z = (host->axis[AXIS_Z].n + PADDING_PLANES - 1) / PADDING_PLANES;
     const int64_t along_z = (padding->field - padding->z_first) / padding->z_plane;
-    const unsigned deep = (unsigned)(batch < 65535 ? batch : 65535);
-    const int64_t most = (host->axis[AXIS_Z].n + PADDING_PLANES - 1) / PADDING_PLANES;
-    const dim3 beside((unsigned)((padding->plane + PADDING_THREADS - 1) / PADDING_THREADS),
-                      (unsigned)(most < 65535 ? most : 65535), deep);
-    const dim3 planes((unsigned)((padding->z_plane + PADDING_THREADS - 1) / PADDING_THREADS),
-                      (unsigned)along_z, deep);
-    cudaError_t error = cudaSuccess;
-    if (padding->plane > 0)
-        error = cudaLaunchKernel(padding_kernel<T, false>, beside, dim3(PADDING_THREADS), arguments,
-                                 sizeof(padding_rows<T>), stream);
-    if (error == cudaSuccess && along_z > 0)
-        error = cudaLaunchKernel(padding_kernel<T, true>, planes, dim3(PADDING_THREADS), arguments,
-                                 sizeof(padding_rows<T>), stream);
+    void *out = (void *)(uintptr_t)padding->values;
+    cudaError_t error = put_stage<T, PADDING_X>(&fields, n_z, in, out, stream);
+    if (error == cudaSuccess)
+        error = put_stage<T, PADDING_Y>(&fields, n_z, in, out, stream);
+    if (error == cudaSuccess)
+        error = put_stage<T, PADDING_Z>(&fields, along_z, in, out, stream);
     return error;
 }
 
