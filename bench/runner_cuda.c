@@ -4,7 +4,10 @@
 #include "bench/floors.h"
 #include "bench/runner.h"
 #include "bench/timed.h"
+#include "gpu/cuda/compiled.h"
 #include "gpu/cuda/passes.h"
+#include "gpu/cuda/room.h"
+#include "tests/lib/compile_stencil.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -17,6 +20,7 @@ enum { BUSY_BYTES = 256 << 20, BUSY_COPIES = 64, WARM_ROUNDS = 100, SLOT = 0 };
 static struct {
     char name[64], bus[32];
     int units, driver;
+    uint32_t architecture;
     cudaStream_t stream;
     struct passes_constants *constants; /* pinned */
     void *rows;                         /* the table of the plan, where it has one */
@@ -82,6 +86,10 @@ static void open_cuda(int index)
     MUST(cudaHostAlloc((void **)&cuda.constants, sizeof *cuda.constants, cudaHostAllocDefault));
     snprintf(cuda.name, sizeof cuda.name, "%.*s", (int)sizeof cuda.name - 1, properties.name);
     cuda.units = properties.multiProcessorCount;
+    cuda.architecture = (uint32_t)(10 * properties.major + properties.minor);
+    MUST(room_open(properties.totalGlobalMem));
+    if (!compiled_open(index, cuda.units))
+        fprintf(stderr, "no thread to load compiled kernels\n");
     warm_up();
 }
 
@@ -182,6 +190,9 @@ static void load(const struct work *work)
             MUST(cudaMemcpy(cuda.rows, plan_table_rows(plan->table), plan->table->bytes,
                             cudaMemcpyHostToDevice));
         }
+        char why[200];
+        if (compile_stencil(plan, cuda.architecture, why, sizeof why) == COMPILE_FAILED)
+            fprintf(stderr, "a stencil goes without a kernel of its own: %s\n", why);
         passes_constants_init(cuda.constants, plan, cuda.rows);
         MUST(passes_load(SLOT, cuda.constants, cuda.stream));
         MUST(cudaStreamSynchronize(cuda.stream));

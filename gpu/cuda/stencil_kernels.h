@@ -23,6 +23,9 @@ extern const struct stencil_kernel stencil_kernels_0[], stencil_kernels_1[], ste
     stencil_kernels_3[], stencil_kernels_4[], stencil_kernels_5[], stencil_kernels_6[],
     stencil_kernels_7[];
 
+/* The key of the kernel that is to be compiled for the plan. False: it has one, or none is made. */
+bool own_kernel_key(const struct plan *plan, struct kernel_key *key);
+
 /* A pass by the stencil's own kernel, of all points but those that sides hold or, where these are
  * not padded, that read beyond them: g's boundary is set to these. operands: by enum operand.
  * Invalid configuration: there is no kernel, or the grid is not for it. */

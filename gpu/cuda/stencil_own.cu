@@ -192,14 +192,25 @@ static cudaError_t put_pass(const struct own_pass *pass, const void *in, void *o
     return pass->key->padded ? put_padded<double>(pass, in, out) : put_plain<double>(pass, in, out);
 }
 
-static bool has_padding(const struct kernel_key *key, const struct stencil_table *table,
-                        const int64_t n[AXIS_COUNT])
+/* The stencil's key; padded where its kernel reads a padding. */
+static bool key_of(struct kernel_key *key, const struct stencil_table *table, int dtype)
 {
+    const int64_t n[AXIS_COUNT] = {table->axis[AXIS_X].n, table->axis[AXIS_Y].n,
+                                   table->axis[AXIS_Z].n};
     bool pads = false;
+    if (!kernel_key_init(key, dtype, n, (uint64_t)table->points, &stencil_offsets(table)->at))
+        return false;
     for (int a = 0; a < AXIS_COUNT; a++)
         for (int s = 0; s < SIDE_COUNT; s++)
             pads |= kernel_pads(&table->axis[a].side[s]);
-    return pads && kernel_can_pad(key, n);
+    key->padded = pads && kernel_can_pad(key, n);
+    return true;
+}
+
+bool own_kernel_key(const struct plan *plan, struct kernel_key *key)
+{
+    return plan->engine == PLAN_STENCIL && plan->points * plan->batch > KERNEL_LEAST_POINTS &&
+           key_of(key, stencil_table_of(plan->table), plan->dtype) && !kernel_is_common(key);
 }
 
 /* Where room for it is to be had. */
@@ -209,7 +220,6 @@ static cudaError_t try_padded(struct own_pass *pass, struct kernel_key *key, con
     stencil_padding padding;
     const struct plan *plan = pass->g->plan;
     const uint64_t element_bytes = plan->dtype == DTYPE_F32 ? 4 : 8;
-    key->padded = 1;
     pass->compiled = compiled_find(key, plan->points * plan->batch);
     pass->room_bytes = pass->compiled
                            ? padding_init(&padding, pass->table, (int)(16 / element_bytes),
@@ -227,18 +237,15 @@ cudaError_t own_kernel_launch(const struct stencil_table *table, struct geometry
                               const void *const operands[OPERANDS], const void *in, void *out)
 {
     struct kernel_key key;
-    const int64_t n[AXIS_COUNT] = {table->axis[AXIS_X].n, table->axis[AXIS_Y].n,
-                                   table->axis[AXIS_Z].n};
     struct own_pass pass = {};
+    if (!key_of(&key, table, g->plan->dtype))
+        return cudaErrorInvalidConfiguration;
     pass.key = &key;
     pass.table = table;
     pass.g = g;
     pass.operands = operands;
-    if (!kernel_key_init(&key, g->plan->dtype, n, (uint64_t)table->points,
-                         &stencil_offsets(table)->at))
-        return cudaErrorInvalidConfiguration;
     cudaError_t error = cudaErrorInvalidConfiguration;
-    if (has_padding(&key, table, n))
+    if (key.padded)
         error = try_padded(&pass, &key, in, out);
     if (error != cudaErrorInvalidConfiguration)
         return error;

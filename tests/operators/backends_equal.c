@@ -7,8 +7,8 @@
  * more than 2^31 points. --out: a result file (JSON). Exit status: 0 equal, 1 not, 77 no GPU here.
  */
 #include "gpu/compile/nvrtc.h"
-#include "gpu/cuda/compiled.h"
 #include "numerics/job_check.h"
+#include "tests/lib/compile_stencil.h"
 #include "tests/lib/fill.h"
 #include "tests/lib/measure_reference.h"
 #include "tests/lib/run_backend.h"
@@ -134,46 +134,22 @@ static void samples(const char *name, enum family family, uint64_t jobs, uint64_
     }
 }
 
-/* Give the stencil's job a kernel of its own; false: none is made for such jobs. */
-static bool compile_kernel(struct group *group, const struct job *job, const void *block)
+/* Give the stencil's job a kernel of its own; false: it needs none. */
+static bool compile_kernel(struct group *group, const struct sample *sample)
 {
-    static char text[KERNEL_SOURCE_BYTES];
-    static uint32_t slot;
     char why[400];
-    size_t bytes;
-    struct kernel_key key;
-    const int64_t n[AXIS_COUNT] = {(int64_t)job->n[AXIS_X], (int64_t)job->n[AXIS_Y],
-                                   (int64_t)job->n[AXIS_Z]};
-    const void *offsets = (const char *)block + job_block_part(job, BLOCK_OFFSETS);
-    if (job_points(job) <= KERNEL_LEAST_POINTS ||
-        !kernel_key_init(&key, job->dtype, n, job->more.stencil_points, offsets))
-        return false;
-    for (int a = 0; a < job->axes; a++)
-        for (int s = 0; s < SIDE_COUNT; s++) {
-            const struct side side = side_of(job, a, s);
-            key.padded |= kernel_pads(&side) && kernel_can_pad(&key, n);
-        }
-    if (kernel_is_common(&key))
-        return false;
-    void *code = kernel_source(&key, KERNEL_ASKED, text, sizeof text)
-                     ? nvrtc_compile(text, cuda.info.architecture, &bytes, why, sizeof why)
-                     : NULL;
-    if (code) {
-        struct kernel_image *image = calloc(1, sizeof *image + bytes);
-        if (!image)
-            abort();
-        image->key = key;
-        memcpy(image->code, code, bytes);
-        free(code);
-        compiled_take(slot++ % BACKEND_KERNELS, (uint8_t *)image, sizeof *image + bytes);
-        compiled_wait();
-    }
-    if (!compiled_find(&key, job_points(job))) { /* it would be compared with itself */
-        printf("%s: no kernel of %u points: %s\n", group->name, key.points,
-               code ? "it was dropped" : why);
+    struct plan plan;
+    if (!plan_init(&plan, &sample->job, sample->block))
+        abort();
+    const enum compile_result result =
+        compile_stencil(&plan, cuda.info.architecture, why, sizeof why);
+    plan_release(&plan);
+    if (result == COMPILE_FAILED) { /* it would be compared without */
+        printf("%s: no kernel of %u points: %s\n", group->name, sample->job.more.stencil_points,
+               why);
         group->differ++;
     }
-    return true;
+    return result != COMPILE_NOT_NEEDED;
 }
 
 /* Random stencils of which each has a kernel of its own, on fields of up to so many points. */
@@ -188,7 +164,7 @@ static void compiled_stencils(uint64_t count, uint64_t points)
     for (uint64_t tries = 0; group->jobs < count && tries < 1000 * count; tries++) {
         struct sample sample;
         sample_make(&source, FAMILY_STENCIL_SIDES, points, &sample);
-        if (compile_kernel(group, &sample.job, sample.block)) {
+        if (compile_kernel(group, &sample)) {
             compare_random(group, &sample); /* which frees it */
         } else {
             sample_free(&sample);

@@ -48,9 +48,9 @@ def exactly(rows, f, scale):
 
 BOUNDARIES = {"periodic": {}, "one-sided": {"boundary": "one-sided"}}
 # The relative error of findiff's weights: it depends on the kernels that OpenBLAS selects for the processor
-# (1.3e-6 with those for Haswell and Zen, at accuracy 8 and order 4). Weights of another stencil or of
+# (1.3e-6 to 1.2e-4 on the processors seen, at accuracy 8 and order 4). Weights of another stencil or of
 # another order of accuracy would be off by a percent and more.
-FINDIFF_SOLVES_TO = 1e-4
+FINDIFF_SOLVES_TO = 1e-3
 
 
 def findiff_derivative(axis, h, order, accuracy, boundary):

@@ -534,6 +534,13 @@ const char *cudaGetErrorString(cudaError_t error)
 
 /* --- compiled kernels: none can be loaded --- */
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
+{
+    (void)stream;
+    *status = cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+
 cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, void *jit,
                                 void **jit_values, unsigned jit_count, void *options, void **values,
                                 unsigned count)
