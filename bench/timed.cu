@@ -71,9 +71,15 @@ static void look_at_kernels(cudaGraph_t graph, struct timing_kernel *kernel)
         MUST(cudaGraphNodeGetType(node, &type));
         if (type != cudaGraphNodeTypeKernel)
             continue;
-        MUST(cudaGraphKernelNodeGetParams(node, &params));
-        MUST(cudaFuncGetName(&mangled, params.func));
         launches++;
+        if (cudaGraphKernelNodeGetParams(node, &params) == cudaErrorInvalidDeviceFunction) {
+            cudaGetLastError(); /* a compiled one, which the runtime does not describe */
+            *kernel = {};
+            snprintf(kernel->name, sizeof kernel->name, "compiled");
+            most = INFINITY;
+            continue;
+        }
+        MUST(cudaFuncGetName(&mangled, params.func));
         double threads = 1.0 * params.gridDim.x * params.gridDim.y * params.gridDim.z *
                          params.blockDim.x * params.blockDim.y * params.blockDim.z;
         if (strstr(mangled, "boundary"))

@@ -87,14 +87,15 @@ static __device__ __forceinline__ int holding_axis(const padding_fields<T> &fiel
     return -1;
 }
 
-/* The value beyond a side at a point of whose other coordinates no side holds any: the sum along
- * the outermost axis beyond whose side it lies. What that reads is inside, or was padded along the
- * axes before. */
+/* The value beyond sides: the sum along the outermost axis along which it lies beyond one. What
+ * that reads is inside (`alone`; it may be held by a side of another axis, or by the side's own
+ * node, and the first axis decides), or was padded along the axes before. */
 template <typename T>
 static __device__ __forceinline__ T sum_beyond(const padding_fields<T> &fields,
                                                const padding_rows<T> &rows, const T *f,
                                                const T *padded, const int at[AXIS_COUNT],
-                                               int beyond, bool alone)
+                                               int beyond, bool alone, int holder,
+                                               const padding_side<T> &held_by)
 {
     const stencil_padding &padding = fields.padding;
     const int side = at[beyond] < 0 ? SIDE_LOW : SIDE_HIGH;
@@ -119,10 +120,15 @@ static __device__ __forceinline__ T sum_beyond(const padding_fields<T> &fields,
         step = beyond == AXIS_Y ? padding.row_x : padding.plane;
     }
     step = side == SIDE_LOW ? step : -step;
+    const bool is_held = alone && holder >= 0 && !held_by.halo;
+    const int own = alone && (holder < 0 || beyond < holder) ? of.held : 0;
     T value[STENCIL_ROW];
 #pragma unroll
     for (int k = 0; k < STENCIL_ROW; k++) /* all on their way at once */
-        value[k] = k >= of.points ? (T)0 : alone && k < of.held ? of.number : from[k * step];
+        value[k] = k >= of.points ? (T)0
+                   : k < own      ? of.number
+                   : is_held      ? held_by.number
+                                  : from[k * step];
     T sum = 0;
 #pragma unroll
     for (int k = 0; k < STENCIL_ROW; k++)
@@ -146,14 +152,16 @@ static __device__ __forceinline__ T short_value(const padding_fields<T> &fields,
             count++;
         }
     const int holder = holding_axis(fields, at, &side);
-    if (count == 0 && (holder < 0 || fields.side[holder][side].halo))
+    const padding_side<T> &held_by = fields.side[holder < 0 ? 0 : holder][side];
+    const bool known = holder < 0 || held_by.halo || held_by.numbers;
+    if (count == 0 && (holder < 0 || held_by.halo))
         return f[at[AXIS_X] +
                  ((int64_t)at[AXIS_Z] * fields.n[AXIS_Y] + at[AXIS_Y]) * fields.n[AXIS_X]];
-    if (count == 0 && fields.side[holder][side].numbers)
-        return fields.side[holder][side].number;
-    if (count > 0 && holder < 0 && (count == 1 || !fields.has_signs) &&
+    if (count == 0 && known)
+        return held_by.number;
+    if (count > 0 && (count == 1 ? known : !fields.has_signs) &&
         fields.side[beyond][at[beyond] >= 0].points >= 0)
-        return sum_beyond(fields, rows, f, padded, at, beyond, count == 1);
+        return sum_beyond(fields, rows, f, padded, at, beyond, count == 1, holder, held_by);
     return padding_value(fields, f, field, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
 }
 
