@@ -72,96 +72,125 @@ static __device__ __noinline__ double padding_value(const padding_fields<double>
     return padding_read_f64(&source, x, y, z);
 }
 
-/* The first axis along which a side holds the point, of those where it is inside; −1: none. */
+/* The side, SIDE_COUNT · axis + side, that holds the point, of the axes along which it is inside;
+ * −1: none. */
 template <typename T>
-static __device__ __forceinline__ int holding_axis(const padding_fields<T> &fields,
-                                                   const int at[AXIS_COUNT], int *side)
+static __device__ __forceinline__ int find_holder(const padding_fields<T> &fields,
+                                                  const int (&at)[AXIS_COUNT])
 {
-    for (int a = 0; a < AXIS_COUNT; a++) {
+    int holder = -1;
+#pragma unroll
+    for (int a = AXIS_COUNT - 1; a >= 0; a--) { /* the first one decides */
         const int before = at[a], after = fields.n[a] - 1 - at[a];
-        *side = before < fields.side[a][SIDE_LOW].held ? SIDE_LOW : SIDE_HIGH;
-        if (before >= 0 && after >= 0 &&
-            (*side == SIDE_LOW || after < fields.side[a][SIDE_HIGH].held))
-            return a;
+        if (before < 0 || after < 0)
+            continue;
+        if (after < fields.side[a][SIDE_HIGH].held)
+            holder = SIDE_COUNT * a + SIDE_HIGH;
+        if (before < fields.side[a][SIDE_LOW].held)
+            holder = SIDE_COUNT * a + SIDE_LOW;
     }
-    return -1;
+    return holder;
 }
 
-/* The value beyond sides: the sum along the outermost axis along which it lies beyond one. What
+/* The value beyond sides: the sum along the outermost axis A along which it lies beyond one. What
  * that reads is inside (`alone`; it may be held by a side of another axis, or by the side's own
  * node, and the first axis decides), or was padded along the axes before. */
-template <typename T>
+template <int A, typename T>
 static __device__ __forceinline__ T sum_beyond(const padding_fields<T> &fields,
                                                const padding_rows<T> &rows, const T *f,
-                                               const T *padded, const int at[AXIS_COUNT],
-                                               int beyond, bool alone, int holder,
-                                               const padding_side<T> &held_by)
+                                               const T *padded, const int (&at)[AXIS_COUNT],
+                                               bool alone, int holder)
 {
     const stencil_padding &padding = fields.padding;
-    const int side = at[beyond] < 0 ? SIDE_LOW : SIDE_HIGH;
-    const padding_side<T> &of = fields.side[beyond][side];
-    const int ghost = side == SIDE_LOW ? -1 - at[beyond] : at[beyond] - fields.n[beyond];
-    const int row = (beyond * SIDE_COUNT + side) * KERNEL_RADIUS + ghost;
+    const bool is_low = at[A] < 0;
+    const padding_side<T> &low = fields.side[A][SIDE_LOW], &high = fields.side[A][SIDE_HIGH];
+    const int points = is_low ? low.points : high.points;
+    const T number = is_low ? low.number : high.number;
+    const int ghost = is_low ? -1 - at[A] : at[A] - fields.n[A];
+    const int row = (A * SIDE_COUNT + (is_low ? 0 : 1)) * KERNEL_RADIUS + ghost;
     const int n_x = fields.n[AXIS_X], n_y = fields.n[AXIS_Y];
-    int first[AXIS_COUNT] = {at[AXIS_X], at[AXIS_Y], at[AXIS_Z]};
-    first[beyond] = side == SIDE_LOW ? 0 : fields.n[beyond] - 1;
-    const T *from;
-    int64_t step;
-    if (alone) {
-        from = f + first[AXIS_X] + ((int64_t)first[AXIS_Z] * n_y + first[AXIS_Y]) * n_x;
-        step = beyond == AXIS_X ? 1 : beyond == AXIS_Y ? n_x : (int64_t)n_x * n_y;
-    } else if (first[AXIS_Y] < 0 || first[AXIS_Y] >= n_y) {
-        from = padded + first[AXIS_Z] * padding.plane + padding.start[AXIS_X] + first[AXIS_X] +
-               padding_layer(padding, AXIS_Y, n_y, first[AXIS_Y]) * padding.pitch;
+    const int first = is_low ? 0 : fields.n[A] - 1;
+    const int x = A == AXIS_X ? first : at[AXIS_X], y = A == AXIS_Y ? first : at[AXIS_Y],
+              z = A == AXIS_Z ? first : at[AXIS_Z];
+    const T *from = f + ((int64_t)z * n_y + y) * n_x + x;
+    int64_t step = A == AXIS_X ? 1 : A == AXIS_Y ? n_x : (int64_t)n_x * n_y;
+    if (A == AXIS_Z && !alone && (y < 0 || y >= n_y)) {
+        from = padded + z * padding.plane + padding.start[AXIS_X] + x +
+               padding_layer(padding, AXIS_Y, n_y, y) * padding.pitch;
         step = padding.plane;
-    } else {
-        from = padded + first[AXIS_Z] * padding.plane + padding.rows_y * padding.pitch +
-               first[AXIS_Y] * padding.row_x + padding_layer(padding, AXIS_X, n_x, first[AXIS_X]);
-        step = beyond == AXIS_Y ? padding.row_x : padding.plane;
+    } else if (A != AXIS_X && !alone) {
+        from = padded + z * padding.plane + padding.rows_y * padding.pitch + y * padding.row_x +
+               padding_layer(padding, AXIS_X, n_x, x);
+        step = A == AXIS_Y ? padding.row_x : padding.plane;
     }
-    step = side == SIDE_LOW ? step : -step;
-    const bool is_held = alone && holder >= 0 && !held_by.halo;
-    const int own = alone && (holder < 0 || beyond < holder) ? of.held : 0;
+    step = is_low ? step : -step;
     T value[STENCIL_ROW];
 #pragma unroll
     for (int k = 0; k < STENCIL_ROW; k++) /* all on their way at once */
-        value[k] = k >= of.points ? (T)0
-                   : k < own      ? of.number
-                   : is_held      ? held_by.number
-                                  : from[k * step];
+        value[k] = k < points ? from[k * step] : (T)0;
+    if (alone && (is_low ? low.held : high.held) && (holder < 0 || A < holder / SIDE_COUNT))
+        value[0] = number;
+    if (alone && holder >= 0) {
+        const padding_side<T> &held_by = fields.side[holder / SIDE_COUNT][holder % SIDE_COUNT];
+        const bool own_first = A < holder / SIDE_COUNT && (is_low ? low.held : high.held);
+#pragma unroll
+        for (int k = 0; k < STENCIL_ROW; k++)
+            if (!held_by.halo && !(k == 0 && own_first))
+                value[k] = held_by.number;
+    }
     T sum = 0;
 #pragma unroll
     for (int k = 0; k < STENCIL_ROW; k++)
-        if (k < of.points)
+        if (k < points)
             sum = k == 0 ? rows.row[row][0] * value[0] : fused(rows.row[row][k], value[k], sum);
-    return of.datum ? fused(rows.data[row], of.number, sum) : sum;
+    return (is_low ? low.datum : high.datum) ? fused(rows.data[row], number, sum) : sum;
+}
+
+/* What is padded first, and what then reads that: the axis. */
+enum padding_stage { PADDING_X = AXIS_X, PADDING_Y = AXIS_Y, PADDING_Z = AXIS_Z };
+
+template <typename T>
+static __device__ __forceinline__ bool is_beyond(const padding_fields<T> &fields,
+                                                 const int (&at)[AXIS_COUNT], int a)
+{
+    return (unsigned)at[a] >= (unsigned)fields.n[a];
 }
 
 /* The same value as the contract's code gives (padding_read_…), where that takes a sum along one
- * axis of what is there; else by that code. */
-template <typename T>
+ * axis of what is there; else by that code. Of a stage, points lie beyond no later axis. */
+template <int STAGE, typename T>
 static __device__ __forceinline__ T short_value(const padding_fields<T> &fields,
                                                 const padding_rows<T> &rows, const T *f,
                                                 const T *padded, int64_t field,
-                                                const int at[AXIS_COUNT])
+                                                const int (&at)[AXIS_COUNT])
 {
-    int beyond = -1, count = 0, side;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        if (at[a] < 0 || at[a] >= fields.n[a]) {
-            beyond = a;
-            count++;
-        }
-    const int holder = holding_axis(fields, at, &side);
-    const padding_side<T> &held_by = fields.side[holder < 0 ? 0 : holder][side];
-    const bool known = holder < 0 || held_by.halo || held_by.numbers;
-    if (count == 0 && (holder < 0 || held_by.halo))
+    const bool along_x = is_beyond(fields, at, AXIS_X);
+    const bool along_y = STAGE >= PADDING_Y && is_beyond(fields, at, AXIS_Y);
+    const bool along_z = STAGE >= PADDING_Z && is_beyond(fields, at, AXIS_Z);
+    const int count = along_x + along_y + along_z, holder = find_holder(fields, at);
+    bool known = true, held = false;
+    if (holder >= 0) {
+        const padding_side<T> &held_by = fields.side[holder / SIDE_COUNT][holder % SIDE_COUNT];
+        known = held_by.halo || held_by.numbers;
+        held = !held_by.halo;
+        if (count == 0 && held && known)
+            return held_by.number;
+    }
+    if (count == 0 && !held)
         return f[at[AXIS_X] +
                  ((int64_t)at[AXIS_Z] * fields.n[AXIS_Y] + at[AXIS_Y]) * fields.n[AXIS_X]];
-    if (count == 0 && known)
-        return held_by.number;
-    if (count > 0 && (count == 1 ? known : !fields.has_signs) &&
-        fields.side[beyond][at[beyond] >= 0].points >= 0)
-        return sum_beyond(fields, rows, f, padded, at, beyond, count == 1, holder, held_by);
+    const bool alone = count == 1;
+    if (alone ? known : count > 1 && !fields.has_signs) {
+        if (along_z) {
+            if (fields.side[AXIS_Z][at[AXIS_Z] >= 0].points >= 0)
+                return sum_beyond<AXIS_Z>(fields, rows, f, padded, at, alone, holder);
+        } else if (along_y) {
+            if (fields.side[AXIS_Y][at[AXIS_Y] >= 0].points >= 0)
+                return sum_beyond<AXIS_Y>(fields, rows, f, padded, at, alone, holder);
+        } else if (fields.side[AXIS_X][at[AXIS_X] >= 0].points >= 0) {
+            return sum_beyond<AXIS_X>(fields, rows, f, padded, at, alone, holder);
+        }
+    }
     return padding_value(fields, f, field, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
 }
 
@@ -190,9 +219,6 @@ static __device__ __forceinline__ int index_of(const padding_fields<T> &fields, 
     return layer < low ? layer - padding.start[axis]
                        : layer - low + fields.n[axis] - padding.inner[axis][1];
 }
-
-/* What is padded first, and what then reads that. */
-enum padding_stage { PADDING_X, PADDING_Y, PADDING_Z };
 
 /* The point along x and y that the element i of a plane's part is of. */
 template <int STAGE, typename T>
@@ -245,7 +271,7 @@ static __global__ void __launch_bounds__(PADDING_THREADS)
                               ? padding.z_first + plane * padding.z_plane
                               : plane * padding.plane +
                                     (STAGE == PADDING_X ? stage_size<PADDING_Y>(padding) : 0));
-            to[i] = short_value(fields, rows, in + field * fields.points, padded, field, at);
+            to[i] = short_value<STAGE>(fields, rows, in + field * fields.points, padded, field, at);
         }
 }
 
