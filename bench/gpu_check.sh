@@ -4,7 +4,7 @@
 #     bench/gpu_check.sh BUILD RESULTS [STEP…]
 #
 # BUILD: a build folder with CUDA (built here, or elsewhere with the preset `portable` and copied).
-# RESULTS: the folder for logs and result files. STEPs, by default all but the last three:
+# RESULTS: the folder for logs and result files. STEPs, by default all but the last five:
 #     equal      bit for bit against the host backend, on random jobs
 #     sanitize   compute-sanitizer's memcheck and racecheck, on small shapes: random jobs, every row of
 #                bench_kernels, and the same by the kernel families that are not the first choice there
@@ -14,6 +14,7 @@
 #     counters   the bounds of the rows that missed their bar in the step `kernels`, by Nsight Compute
 #     huge       like equal, also with fields of more than 2^31 points
 #     peers      bench/peers.py: CuPy, JAX and torch.compile, if installed
+#     first_use  bench/first_use.py, as root: a new stencil from its first job on
 #     general    bench/general.py: every kind of job as a client sees it, beside JAX and CuPy, if installed
 set -u
 build=$(cd "$1" && pwd)
@@ -65,6 +66,7 @@ for wanted in $steps; do
             --json "$results/counters.json"
         ;;
     general) step general "$FDSERVER_PYTHON" bench/general.py --build "$build" --json "$results/general.json" ;;
+    first_use) step first_use "$FDSERVER_PYTHON" bench/first_use.py --build "$build" --json "$results/first_use.json" ;;
     peers) step peers "$FDSERVER_PYTHON" bench/peers.py --json "$results/peers.json" ;;
     seeds) step seeds tests/lib/pytest.sh -s tests/operators/test_seeds.py ;;
     service)

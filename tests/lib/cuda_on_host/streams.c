@@ -4,6 +4,7 @@
  * a copy of a client's memory that is not pinned or that spans two pinned pieces, a kernel whose
  * slot does not hold its plan, a copy by a kernel that the device could not address, and a graph
  * that contains more than kernels and their copies or that is destroyed in flight. */
+#include "base/thread_pool.h"
 #include "gpu/cuda/compiled.h"
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/passes.h"
@@ -167,6 +168,7 @@ static void *run(void *argument)
         pthread_mutex_unlock(&device.mutex);
         free(order);
     } while (kind != KIND_END);
+    free(thread_pool_scratch(0)); /* its kernels' */
     return NULL;
 }
 
