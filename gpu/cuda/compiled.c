@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STREAMS_MOST = 16 }; /* that a kernel is launched on */
+
 /* A slot is empty for the main thread from compiled_take() until what it took has been loaded. */
 struct slot {
     atomic_bool offered;
@@ -17,6 +19,11 @@ struct slot {
     struct kernel_key key;
     cudaLibrary_t library; /* the thread's; NULL: none */
     cudaKernel_t kernel;
+    struct {
+        cudaStream_t stream;
+        cudaEvent_t last; /* launch on it */
+    } used[STREAMS_MOST];
+    int streams;
 };
 
 /* What the thread is to load. */
@@ -41,12 +48,17 @@ static struct {
 
 /* --- the thread --- */
 
-/* Nothing that the main thread launches from now on uses it. */
+/* Nothing that the main thread launches from now on uses it. (To wait for the whole device would
+ * break a graph that the main thread captures meanwhile.) */
 static void unload(struct slot *slot)
 {
     if (!slot->library)
         return;
-    fault_never(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    for (; slot->streams; slot->streams--) {
+        cudaEvent_t last = slot->used[slot->streams - 1].last;
+        fault_never(cudaEventSynchronize(last), "cudaEventSynchronize");
+        fault_never(cudaEventDestroy(last), "cudaEventDestroy");
+    }
     fault_check(cudaLibraryUnload(slot->library), "cudaLibraryUnload");
     slot->library = NULL;
 }
@@ -180,4 +192,27 @@ const void *compiled_find(const struct kernel_key *key, uint64_t points)
             return (const void *)slot->kernel;
     }
     return NULL;
+}
+
+void compiled_used(const void *kernel, cudaStream_t stream)
+{
+    struct slot *slot = all.slots;
+    enum cudaStreamCaptureStatus status;
+    fault_never(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+    if (status != cudaStreamCaptureStatusNone)
+        return; /* a benchmark's graph, whose kernels stay */
+    while (slot->kernel != (cudaKernel_t)(uintptr_t)kernel ||
+           !atomic_load_explicit(&slot->offered, memory_order_acquire))
+        slot++; /* compiled_find() has just found it */
+    int i = 0;
+    while (i < slot->streams && slot->used[i].stream != stream)
+        i++;
+    if (i == slot->streams) {
+        if (i == STREAMS_MOST)
+            fault_never(cudaErrorUnknown, "more streams than there are");
+        fault_never(cudaEventCreateWithFlags(&slot->used[i].last, cudaEventDisableTiming),
+                    "cudaEventCreate");
+        slot->used[slot->streams++].stream = stream;
+    }
+    fault_never(cudaEventRecord(slot->used[i].last, stream), "cudaEventRecord");
 }

@@ -2,8 +2,8 @@
  *
  * A thread loads them: it compares each with numerics/stencil_point.h on a small field before it is
  * offered (one that differs is dropped, with a line of the log), and unloads what was in the slot
- * before once all that the device had been given by then has ended. Launches with them are never
- * part of a graph, which would outlive that: KERNEL_LEAST_POINTS. */
+ * before once its launches have ended. These are never part of a graph, which would outlive that:
+ * KERNEL_LEAST_POINTS. */
 #pragma once
 
 #include "gpu/compile/source.h"
@@ -27,6 +27,8 @@ void compiled_wait(void);
 /* The kernel, as for cudaLaunchKernel(), for fields of so many points in all; NULL: there is none.
  * Main thread. */
 const void *compiled_find(const struct kernel_key *key, uint64_t points);
+/* It has been launched on the stream. Main thread. */
+void compiled_used(const void *kernel, cudaStream_t stream);
 
 /* Does it give the values of stencil_point.h? Waits for the device. compiled_check.c */
 bool compiled_check(const struct kernel_key *key, const void *kernel, int units);

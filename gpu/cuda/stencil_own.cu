@@ -96,6 +96,7 @@ struct own_pass {
     const struct kernel_key *key;
     const struct stencil_kernel *common; /* NULL: */
     const void *compiled;
+    bool is_trial; /* it is not offered yet */
     const struct stencil_table *table;
     struct geometry *g;
     const void *const *operands;
@@ -123,9 +124,12 @@ static cudaError_t launch_blocks(const struct own_pass *pass, int64_t blocks, vo
         return cudaErrorInvalidConfiguration;
     if (pass->common)
         return pass->common->launch((unsigned)blocks, arguments, stream);
-    return cudaLaunchKernel(pass->compiled, dim3((unsigned)blocks),
-                            dim3((unsigned)(tile.wide * tile.high)), arguments,
-                            (size_t)tile.shared_bytes, stream);
+    const cudaError_t error = cudaLaunchKernel(pass->compiled, dim3((unsigned)blocks),
+                                               dim3((unsigned)(tile.wide * tile.high)), arguments,
+                                               (size_t)tile.shared_bytes, stream);
+    if (error == cudaSuccess && !pass->is_trial)
+        compiled_used(pass->compiled, stream);
+    return error;
 }
 
 /* The grid, and set the geometry's interior to what the kernel computes. False: it is not for it.
@@ -264,6 +268,7 @@ extern "C" cudaError_t compiled_launch(const struct compiled_trial *trial, cudaS
     struct own_pass pass = {};
     pass.key = trial->key;
     pass.compiled = trial->kernel;
+    pass.is_trial = true;
     pass.table = stencil_table_of(plan->table);
     pass.g = &g;
     pass.operands = none;

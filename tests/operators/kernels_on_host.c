@@ -35,6 +35,11 @@ const void *compiled_find(const struct kernel_key *key, uint64_t points)
     return NULL;
 }
 
+void compiled_used(const void *kernel, cudaStream_t stream)
+{
+    (void)kernel, (void)stream;
+}
+
 cudaError_t cuda_on_host_compiled(const void *kernel, unsigned blocks, void **arguments,
                                   cudaStream_t stream);
 

@@ -21,7 +21,7 @@
 enum emulated { RIGHT = 1, WRONG_BIT, WRITES_MORE, DOES_NOT_LAUNCH, DOES_NOT_LOAD };
 
 static struct {
-    int loaded, unloaded, synchronized;
+    int loaded, unloaded, events, recorded, synchronized;
 } device;
 
 bool fault_check(cudaError_t error, const char *what)
@@ -39,8 +39,28 @@ cudaError_t cudaSetDevice(int index)
     assert_int_equal(index, 3);
     return cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize(void)
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
+    (void)event, (void)flags;
+    device.events++;
+    return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    (void)event;
+    device.events--;
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    (void)event, (void)stream;
+    device.recorded++;
+    return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    (void)event;
+    assert_int_equal(device.loaded, device.unloaded + 1); /* it waits before it unloads */
     device.synchronized++;
     return cudaSuccess;
 }
@@ -73,6 +93,12 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value)
 {
     (void)kernel, (void)attribute;
     assert_true(value > 0);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
+{
+    (void)stream;
+    *status = cudaStreamCaptureStatusNone;
     return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
@@ -150,6 +176,7 @@ static int teardown(void **state)
 {
     compiled_close();
     assert_int_equal(device.loaded, device.unloaded);
+    assert_int_equal(device.events, 0);
     return 0;
 }
 
@@ -205,12 +232,18 @@ TEST(what_was_in_a_slot_is_not_found_once_another_is_taken, setup, teardown)
     take(2, 1, RIGHT);
     compiled_wait();
     assert_int_equal(device.unloaded, 0);
+    const struct kernel_key key = key_of(1);
+    const void *kernel = compiled_find(&key, KERNEL_LEAST_POINTS + 1);
+    static char streams[2];
+    for (int i = 0; i < 5; i++) /* on two streams */
+        compiled_used(kernel, (cudaStream_t)&streams[i % 2]);
+    assert_int_equal(device.recorded, 5);
     take(2, 2, RIGHT);
     assert_false(is_found(1)); /* at once, before the thread has done anything */
     compiled_wait();
     assert_true(is_found(2));
     assert_int_equal(device.unloaded, 1);
-    assert_true(device.synchronized > 0);
+    assert_int_equal(device.synchronized, 2);
 }
 
 TEST(many_for_one_slot_leave_the_last, setup, teardown)
