@@ -64,7 +64,16 @@ bool kernel_key_check(const struct kernel_key *key)
                           sizeof zero.offsets - (size_t)key->points * AXIS_COUNT) == 0;
 }
 
-bool kernel_key_init(struct kernel_key *key, int dtype, const int64_t n[AXIS_COUNT],
+/* Images lie in no other side's padding. */
+static bool can_pad(const struct kernel_key *key, const int64_t n[AXIS_COUNT])
+{
+    bool can = key->axes == 3;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        can = can && n[a] >= 4 * KERNEL_RADIUS;
+    return can;
+}
+
+bool kernel_key_init(struct kernel_key *key, int dtype, const int64_t n[AXIS_COUNT], bool pads,
                      uint64_t points, const int32_t (*offsets)[AXIS_COUNT])
 {
     int axes = AXIS_COUNT;
@@ -85,15 +94,8 @@ bool kernel_key_init(struct kernel_key *key, int dtype, const int64_t n[AXIS_COU
     key->aligned = 1;
     const struct kernel_tile tile = kernel_tile_of(key);
     key->aligned = n[AXIS_X] % tile.pack == 0 && n[AXIS_X] >= kernel_tile_x(&tile);
+    key->padded = pads && can_pad(key, n);
     return kernel_key_check(key);
-}
-
-bool kernel_can_pad(const struct kernel_key *key, const int64_t n[AXIS_COUNT])
-{
-    bool can = key->axes == 3; /* and images lie in no other side's padding */
-    for (int a = 0; a < AXIS_COUNT; a++)
-        can = can && n[a] >= 4 * KERNEL_RADIUS;
-    return can;
 }
 
 bool kernel_pads(const struct side *side)

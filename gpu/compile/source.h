@@ -51,13 +51,13 @@ struct kernel_tile {
     int64_t shared_bytes;
 };
 
-/* The key of a stencil of so many points on fields of n points. False: no kernel is made for such
- * stencils. */
-bool kernel_key_init(struct kernel_key *key, int dtype, const int64_t n[AXIS_COUNT],
-                     uint64_t points, const int32_t (*offsets)[AXIS_COUNT]);
-/* Can the kernel of that key, on such fields, read a padding? And does it, beyond this side? */
-bool kernel_can_pad(const struct kernel_key *key, const int64_t n[AXIS_COUNT]);
+/* Does a kernel that can read a padding do so beyond this side? */
 bool kernel_pads(const struct side *side);
+
+/* The key of a stencil of so many points on fields of n points. pads: of some side, kernel_pads();
+ * it is padded where the fields are large enough. False: no kernel is made for such stencils. */
+bool kernel_key_init(struct kernel_key *key, int dtype, const int64_t n[AXIS_COUNT], bool pads,
+                     uint64_t points, const int32_t (*offsets)[AXIS_COUNT]);
 
 /* The keys that the build makes kernels for, by number below KERNEL_COMMON: shape by shape, each
  * with rows of whole packs and without, of both types. And is it one of them? */

@@ -11,20 +11,9 @@
 #include <time.h>
 
 #define POINT_FUNCTION static inline
-#define REAL float
-#define REAL_FMA(a, b, c) fmaf(a, b, c)
-#define STENCIL_NAME(name) check_##name##_f32
-#define STENCIL_WEIGHT f32
-#include "numerics/stencil_point.h"
-#undef REAL
-#undef REAL_FMA
-#undef STENCIL_NAME
-#undef STENCIL_WEIGHT
-#define REAL double
-#define REAL_FMA(a, b, c) fma(a, b, c)
-#define STENCIL_NAME(name) check_##name##_f64
-#define STENCIL_WEIGHT f64
-#include "numerics/stencil_point.h"
+#define POINT_FMA_F32(a, b, c) fmaf(a, b, c)
+#define POINT_FMA_F64(a, b, c) fma(a, b, c)
+#include "numerics/stencil_points.h"
 
 enum {
     PLANES = 4 * KERNEL_RADIUS,
@@ -175,12 +164,12 @@ static bool is_right(const struct check *check, const int64_t at[AXIS_COUNT], ui
         is_own &= at[a] >= check->low[a] && at[a] < check->high[a];
     memset(expected, POISON, sizeof expected);
     if (is_own && check->key->dtype == DTYPE_F32) {
-        const struct check_source_f32 source = {.table = table, .f = check->in};
-        const float value = check_evaluate_f32(&source, at);
+        const struct stencil_source_f32 source = {.table = table, .f = check->in};
+        const float value = stencil_evaluate_f32(&source, at);
         memcpy(expected, &value, sizeof value);
     } else if (is_own) {
-        const struct check_source_f64 source = {.table = table, .f = check->in};
-        const double value = check_evaluate_f64(&source, at);
+        const struct stencil_source_f64 source = {.table = table, .f = check->in};
+        const double value = stencil_evaluate_f64(&source, at);
         memcpy(expected, &value, sizeof value);
     }
     return memcmp((const char *)check->out + i * bytes, expected, bytes) == 0;

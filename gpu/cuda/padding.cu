@@ -3,20 +3,9 @@
 
 #include <string.h>
 
-#define REAL float
-#define REAL_FMA __fmaf_rn
-#define STENCIL_NAME(name) padding_##name##_f32
-#define STENCIL_WEIGHT f32
-#include "numerics/stencil_point.h"
-#undef REAL
-#undef REAL_FMA
-#undef STENCIL_NAME
-#undef STENCIL_WEIGHT
-#define REAL double
-#define REAL_FMA __fma_rn
-#define STENCIL_NAME(name) padding_##name##_f64
-#define STENCIL_WEIGHT f64
-#include "numerics/stencil_point.h"
+#define POINT_FMA_F32 __fmaf_rn
+#define POINT_FMA_F64 __fma_rn
+#include "numerics/stencil_points.h"
 
 /* A side as the short way below takes it. */
 template <typename T> struct padding_side {
@@ -61,15 +50,15 @@ static __device__ __noinline__ float padding_value(const padding_fields<float> &
                                                    const float *f, int64_t field, int x, int y,
                                                    int z)
 {
-    const struct padding_source_f32 source = {padding_table(fields), f, fields.operands, field};
-    return padding_read_f32(&source, x, y, z);
+    const struct stencil_source_f32 source = {padding_table(fields), f, fields.operands, field};
+    return stencil_read_f32(&source, x, y, z);
 }
 static __device__ __noinline__ double padding_value(const padding_fields<double> &fields,
                                                     const double *f, int64_t field, int x, int y,
                                                     int z)
 {
-    const struct padding_source_f64 source = {padding_table(fields), f, fields.operands, field};
-    return padding_read_f64(&source, x, y, z);
+    const struct stencil_source_f64 source = {padding_table(fields), f, fields.operands, field};
+    return stencil_read_f64(&source, x, y, z);
 }
 
 /* The side, SIDE_COUNT · axis + side, that holds the point, of the axes along which it is inside;
@@ -156,7 +145,7 @@ static __device__ __forceinline__ bool is_beyond(const padding_fields<T> &fields
     return (unsigned)at[a] >= (unsigned)fields.n[a];
 }
 
-/* The same value as the contract's code gives (padding_read_…), where that takes a sum along one
+/* The same value as the contract's code gives (stencil_read_…), where that takes a sum along one
  * axis of what is there; else by that code. Of a stage, points lie beyond no later axis. */
 template <int STAGE, typename T>
 static __device__ __forceinline__ T short_value(const padding_fields<T> &fields,

@@ -10,20 +10,9 @@
 
 #include <string.h>
 
-#define REAL float
-#define REAL_FMA __fmaf_rn
-#define STENCIL_NAME(name) stencil_##name##_f32
-#define STENCIL_WEIGHT f32
-#include "numerics/stencil_point.h"
-#undef REAL
-#undef REAL_FMA
-#undef STENCIL_NAME
-#undef STENCIL_WEIGHT
-#define REAL double
-#define REAL_FMA __fma_rn
-#define STENCIL_NAME(name) stencil_##name##_f64
-#define STENCIL_WEIGHT f64
-#include "numerics/stencil_point.h"
+#define POINT_FMA_F32 __fmaf_rn
+#define POINT_FMA_F64 __fma_rn
+#include "numerics/stencil_points.h"
 
 enum {
     THREADS = 256,

@@ -202,13 +202,11 @@ static bool key_of(struct kernel_key *key, const struct stencil_table *table, in
     const int64_t n[AXIS_COUNT] = {table->axis[AXIS_X].n, table->axis[AXIS_Y].n,
                                    table->axis[AXIS_Z].n};
     bool pads = false;
-    if (!kernel_key_init(key, dtype, n, (uint64_t)table->points, &stencil_offsets(table)->at))
-        return false;
     for (int a = 0; a < AXIS_COUNT; a++)
         for (int s = 0; s < SIDE_COUNT; s++)
             pads |= kernel_pads(&table->axis[a].side[s]);
-    key->padded = pads && kernel_can_pad(key, n);
-    return true;
+    return kernel_key_init(key, dtype, n, pads, (uint64_t)table->points,
+                           &stencil_offsets(table)->at);
 }
 
 bool own_kernel_key(const struct plan *plan, struct kernel_key *key)

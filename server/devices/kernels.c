@@ -329,8 +329,7 @@ static void admit(struct kernels *kernels, const struct kernel_key *key, uint32_
     go_on(kernels);
 }
 
-static bool has_padding(const struct kernel_key *key, const struct job *job,
-                        const int64_t n[AXIS_COUNT])
+static bool has_padding(const struct job *job)
 {
     bool pads = false;
     for (int a = 0; a < job->axes; a++)
@@ -338,7 +337,7 @@ static bool has_padding(const struct kernel_key *key, const struct job *job,
             const struct side side = side_of(job, a, s);
             pads |= kernel_pads(&side);
         }
-    return pads && kernel_can_pad(key, n);
+    return pads;
 }
 
 void kernels_use(struct device *device, struct user *user, const struct job *job,
@@ -353,10 +352,9 @@ void kernels_use(struct device *device, struct user *user, const struct job *job
     for (int a = 0; a < AXIS_COUNT; a++)
         n[a] = (int64_t)job->n[a];
     const void *offsets = block + job_block_part(job, BLOCK_OFFSETS);
-    if (!kernel_key_init(&key, job->dtype, n, job->more.stencil_points, offsets))
-        return;
-    key.padded = has_padding(&key, job, n);
-    if (kernel_is_common(&key))
+    if (!kernel_key_init(&key, job->dtype, n, has_padding(job), job->more.stencil_points,
+                         offsets) ||
+        kernel_is_common(&key))
         return;
     struct kernel *kernel = find(kernels, &key, device->info.architecture);
     if (!kernel) {

@@ -10,20 +10,9 @@
 #include <string.h>
 
 #define POINT_FUNCTION static inline
-#define REAL float
-#define REAL_FMA(a, b, c) fmaf(a, b, c)
-#define STENCIL_NAME(name) reference_##name##_f32
-#define STENCIL_WEIGHT f32
-#include "numerics/stencil_point.h"
-#undef REAL
-#undef REAL_FMA
-#undef STENCIL_NAME
-#undef STENCIL_WEIGHT
-#define REAL double
-#define REAL_FMA(a, b, c) fma(a, b, c)
-#define STENCIL_NAME(name) reference_##name##_f64
-#define STENCIL_WEIGHT f64
-#include "numerics/stencil_point.h"
+#define POINT_FMA_F32(a, b, c) fmaf(a, b, c)
+#define POINT_FMA_F64(a, b, c) fma(a, b, c)
+#include "numerics/stencil_points.h"
 
 enum { COMMON_POINTS = 1 << 15 }; /* of the largest sample, for common shapes to be among them */
 
@@ -217,17 +206,17 @@ static void reference_step(const struct plan *plan, const struct operands *opera
     uint64_t i = 0;
     for (uint64_t field = 0; field < plan->batch; field++) {
         const uint64_t begin = field * plan->points;
-        const struct reference_source_f32 f = {table, (const float *)in + begin, given,
-                                               (int64_t)field};
-        const struct reference_source_f64 d = {table, (const double *)in + begin, given,
-                                               (int64_t)field};
+        const struct stencil_source_f32 f = {table, (const float *)in + begin, given,
+                                             (int64_t)field};
+        const struct stencil_source_f64 d = {table, (const double *)in + begin, given,
+                                             (int64_t)field};
         for (at[AXIS_Z] = 0; at[AXIS_Z] < plan->axis[AXIS_Z].n; at[AXIS_Z]++)
             for (at[AXIS_Y] = 0; at[AXIS_Y] < plan->axis[AXIS_Y].n; at[AXIS_Y]++)
                 for (at[AXIS_X] = 0; at[AXIS_X] < plan->axis[AXIS_X].n; at[AXIS_X]++, i++)
                     if (plan->dtype == DTYPE_F32)
-                        ((float *)out)[i] = reference_evaluate_f32(&f, at);
+                        ((float *)out)[i] = stencil_evaluate_f32(&f, at);
                     else
-                        ((double *)out)[i] = reference_evaluate_f64(&d, at);
+                        ((double *)out)[i] = stencil_evaluate_f64(&d, at);
     }
 }
 

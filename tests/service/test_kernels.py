@@ -67,6 +67,13 @@ def kernels_of(daemon):
     return [device["kernels"] for device in daemon.info()["devices"]]
 
 
+def run_until_kernels(daemon, client, number, count):
+    """The result of a job, after which the worker has so many kernels."""
+    result = run(client, number)
+    eventually(lambda: kernels_of(daemon) == [count], f"{count} kernels")
+    return result
+
+
 def compilers_of(daemon):
     """The pids of its fdcompile processes, but for those that have ended."""
     found = []
@@ -90,8 +97,7 @@ def sums(daemon, least=0):
 @needs_nvrtc
 def test_a_stencil_gets_a_kernel_while_jobs_are_answered(programs):
     with serve(programs) as daemon, daemon.client() as client:
-        first = run(client, 5)
-        eventually(lambda: kernels_of(daemon) == [1], "a kernel")
+        first = run_until_kernels(daemon, client, 5, 1)
         assert numpy.array_equal(run(client, 5), first)
         assert len(sums(daemon, 1)) == 1  # for both
 
@@ -112,8 +118,7 @@ def test_what_needs_no_kernel_starts_no_compiler(programs):
 @needs_nvrtc
 def test_the_compiler_is_locked_in(programs):
     with serve(programs) as daemon, daemon.client() as client:
-        run(client, 5)
-        eventually(lambda: kernels_of(daemon) == [1], "a kernel")
+        run_until_kernels(daemon, client, 5, 1)
         [pid] = compilers_of(daemon)
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
         assert "Seccomp:\t2" in status and "NoNewPrivs:\t1" in status
@@ -128,27 +133,23 @@ def test_the_compiler_is_locked_in(programs):
 @needs_nvrtc
 def test_a_dead_or_hung_compiler_is_replaced(programs):
     with serve(programs) as daemon, daemon.client() as client:
-        run(client, 5)
-        eventually(lambda: kernels_of(daemon) == [1], "a kernel")
+        run_until_kernels(daemon, client, 5, 1)
         [pid] = compilers_of(daemon)
         os.kill(pid, signal.SIGKILL)
-        run(client, 6)
-        eventually(lambda: kernels_of(daemon) == [2], "a second kernel")
+        run_until_kernels(daemon, client, 6, 2)
         [second] = compilers_of(daemon)
         os.kill(second, signal.SIGSTOP)
         time.sleep(0.1)
         expected = run(client, 9)  # nobody waits for it
         assert numpy.array_equal(run(client, 9), expected)
         os.kill(second, signal.SIGKILL)
-        run(client, 10)
-        eventually(lambda: kernels_of(daemon) == [3], "a kernel after it")
+        run_until_kernels(daemon, client, 10, 3)
 
 
 @needs_nvrtc
 def test_a_new_worker_is_sent_what_there_is(programs):
     with serve(programs) as daemon, daemon.client() as client:
-        run(client, 5)
-        eventually(lambda: kernels_of(daemon) == [1], "a kernel")
+        run_until_kernels(daemon, client, 5, 1)
         daemon.kill_worker()
         assert kernels_of(daemon) == [0]
         run(client, 5)
@@ -162,8 +163,7 @@ def test_a_new_worker_is_sent_what_there_is(programs):
 def test_a_restart_finds_kernels_in_files(programs, tmp_path):
     folder = tmp_path / "kernels"
     with serve(programs, "--kernel-cache", folder) as daemon, daemon.client() as client:
-        run(client, 5)
-        eventually(lambda: kernels_of(daemon) == [1], "a kernel")
+        run_until_kernels(daemon, client, 5, 1)
         [kernel] = sums(daemon, 1)
         eventually(lambda: [f for f in folder.iterdir() if f.suffix != ".part"], "its file")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -171,8 +171,7 @@ def test_a_restart_finds_kernels_in_files(programs, tmp_path):
     assert re.fullmatch("[0-9a-f]{64}", file.name) and stat.S_IMODE(file.stat().st_mode) == 0o600
     before = file.stat().st_ino
     with serve(programs, "--kernel-cache", folder) as daemon, daemon.client() as client:
-        run(client, 5)
-        eventually(lambda: kernels_of(daemon) == [1], "the kernel")
+        run_until_kernels(daemon, client, 5, 1)
         assert sums(daemon, 1) == [kernel]
     assert file.stat().st_ino == before  # not written again
 
@@ -182,8 +181,7 @@ def test_a_restart_finds_kernels_in_files(programs, tmp_path):
 def test_a_broken_file_is_made_again(programs, tmp_path, harm):
     folder = tmp_path / "kernels"
     with serve(programs, "--kernel-cache", folder) as daemon, daemon.client() as client:
-        run(client, 5)
-        eventually(lambda: kernels_of(daemon) == [1], "a kernel")
+        run_until_kernels(daemon, client, 5, 1)
         [kernel] = sums(daemon, 1)
         eventually(lambda: [f for f in folder.iterdir() if f.suffix != ".part"], "its file")
     [file] = folder.iterdir()
@@ -197,8 +195,7 @@ def test_a_broken_file_is_made_again(programs, tmp_path, harm):
     else:
         file.write_bytes({"cut": whole[:-1], "empty": b"", "other": os.urandom(len(whole))}[harm])
     with serve(programs, "--kernel-cache", folder) as daemon, daemon.client() as client:
-        run(client, 5)
-        eventually(lambda: kernels_of(daemon) == [1], "the kernel")
+        run_until_kernels(daemon, client, 5, 1)
         assert sums(daemon, 1) == [kernel]
         eventually(lambda: not file.is_symlink() and file.exists() and file.read_bytes() == whole, "its file again")
 
@@ -209,8 +206,7 @@ def test_a_folder_that_others_may_write_is_not_used(programs, tmp_path):
     folder.mkdir()
     folder.chmod(0o777)
     with serve(programs, "--kernel-cache", folder) as daemon, daemon.client() as client:
-        run(client, 5)
-        eventually(lambda: kernels_of(daemon) == [1], "a kernel")
+        run_until_kernels(daemon, client, 5, 1)
         assert "nobody else may write" in daemon.log()
     assert list(folder.iterdir()) == []
 
@@ -239,8 +235,7 @@ def test_a_flood_of_stencils_compiles_and_keeps_little(programs):
 @needs_root
 def test_a_flood_takes_no_kernel_of_another_user(programs):
     with serve(programs, "--mode", "0666") as daemon, daemon.client() as client:
-        run(client, 5)
-        eventually(lambda: kernels_of(daemon) == [1], "a kernel")
+        run_until_kernels(daemon, client, 5, 1)
 
         def flood(other):
             for number in range(100, 140):

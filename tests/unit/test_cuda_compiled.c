@@ -11,11 +11,9 @@
 #include <string.h>
 
 #define POINT_FUNCTION static inline
-#define REAL float
-#define REAL_FMA(a, b, c) fmaf(a, b, c)
-#define STENCIL_NAME(name) emulated_##name##_f32
-#define STENCIL_WEIGHT f32
-#include "numerics/stencil_point.h"
+#define POINT_FMA_F32(a, b, c) fmaf(a, b, c)
+#define POINT_FMA_F64(a, b, c) fma(a, b, c)
+#include "numerics/stencil_points.h"
 
 /* The emulated kernel is its image's first byte of code. */
 enum emulated { RIGHT = 1, WRONG_BIT, WRITES_MORE, DOES_NOT_LAUNCH, DOES_NOT_LOAD };
@@ -148,7 +146,7 @@ cudaError_t compiled_launch(const struct compiled_trial *trial, cudaStream_t str
     const uint8_t kind = *(const uint8_t *)trial->kernel;
     const struct plan *plan = trial->plan;
     void *const out = trial->out;
-    const struct emulated_source_f32 source = {.table = trial->device_table, .f = trial->in};
+    const struct stencil_source_f32 source = {.table = trial->device_table, .f = trial->in};
     int64_t at[AXIS_COUNT], i = 0;
     for (int a = 0; a < AXIS_COUNT; a++) {
         low[a] = 0;
@@ -157,7 +155,7 @@ cudaError_t compiled_launch(const struct compiled_trial *trial, cudaStream_t str
     for (at[2] = 0; at[2] < high[2]; at[2]++)
         for (at[1] = 0; at[1] < high[1]; at[1]++)
             for (at[0] = 0; at[0] < high[0]; at[0]++)
-                ((float *)out)[i++] = emulated_evaluate_f32(&source, at);
+                ((float *)out)[i++] = stencil_evaluate_f32(&source, at);
     if (kind == WRONG_BIT)
         ((uint8_t *)out)[4 * (i - 1)] ^= 1;
     if (kind == WRITES_MORE)
@@ -187,7 +185,7 @@ static struct kernel_key key_of(int number)
     const int64_t n[AXIS_COUNT] = {512, 512, 512};
     const int32_t used[][AXIS_COUNT] = {{0, 0, 0}, {offsets[number][0], 0, 0}};
     struct kernel_key key;
-    assert_true(kernel_key_init(&key, DTYPE_F32, n, 2, used));
+    assert_true(kernel_key_init(&key, DTYPE_F32, n, false, 2, used));
     return key;
 }
 
