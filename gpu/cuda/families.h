@@ -45,13 +45,13 @@ uint64_t temporal_blocking_2d_steps(const struct geometry *g);
 cudaError_t temporal_blocking_2d_launch(const struct geometry *g, const void *in, void *out,
                                         uint64_t steps);
 
-/* Diffusion in 3D, several steps at once, whole fields of one job: the most, 0 where none; and
- * whether they are faster than single ones. */
-uint64_t temporal_blocking_3d_steps(const struct geometry *g);
-bool temporal_blocking_3d_pay(const struct geometry *g, uint64_t steps);
-/* 2 … temporal_blocking_3d_steps() of them. */
+/* Diffusion in 3D, several passes at once, whole fields of one job: the most, 0 where none; and
+ * whether they are faster than single ones. Of RK4 they are those of one step. */
+uint64_t temporal_blocking_3d_passes(const struct geometry *g);
+bool temporal_blocking_3d_pay(const struct geometry *g, uint64_t passes);
+/* 2 … temporal_blocking_3d_passes() of them; of RK4 all. */
 cudaError_t temporal_blocking_3d_launch(const struct geometry *g, const void *in, void *out,
-                                        uint64_t steps);
+                                        uint64_t passes);
 
 /* div(k grad) in 3D, and the diffusion of a field; the biharmonic operator in 3D. Where one takes a
  * plan, it computes more than the interior: also next to periodic sides. */

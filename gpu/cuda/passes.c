@@ -93,8 +93,9 @@ static const struct family {
     /* Diffusion in 2D is bound by memory by far: several steps for the bytes of one. */
     {"temporal_blocking_2d", "strip", temporal_blocking_2d_steps, NULL, temporal_blocking_2d_launch,
      true, NULL},
-    /* Diffusion in 3D: the same, where overlaps do not cost more than it saves. */
-    {"temporal_blocking_3d", "stairs", temporal_blocking_3d_steps, NULL,
+    /* Diffusion in 3D: the same, where overlaps do not cost more than it saves; or all of a step of
+     * RK4. */
+    {"temporal_blocking_3d", "stairs", temporal_blocking_3d_passes, NULL,
      temporal_blocking_3d_launch, true, temporal_blocking_3d_pay},
 };
 
@@ -274,15 +275,39 @@ static cudaError_t launch_passes(struct geometry *g, const struct launch *const 
     return error;
 }
 
+/* Whole steps from pass `number` on, each of them at once: to and fro, and to where a step of
+ * single passes has its result. */
+static cudaError_t launch_steps(const struct geometry *g, const struct launch *launch,
+                                const struct family *several, uint64_t number, uint64_t steps)
+{
+    const struct plan *plan = g->plan;
+    const uint64_t passes = (uint64_t)plan->step_passes;
+    void *const result = launch->even[0], *in = launch_array(launch, stage_of(plan, number).base);
+    cudaError_t error = cudaSuccess;
+    for (uint64_t left = steps; left > 0 && error == cudaSuccess; left--) {
+        void *const out =
+            in == result || (in != launch->odd && left % 2 == 0) ? launch->odd : result;
+        error = several->launch_several(g, in, out, passes);
+        in = out;
+    }
+    if (error == cudaSuccess && in != result)
+        error = copy_fields(g, in, result);
+    return error;
+}
+
 /* Whole passes of a plan that is not plain. */
 static cudaError_t launch_table(struct geometry *g, const struct launch *launch)
 {
-    const uint64_t lines = launch->plan->lines;
+    const struct plan *plan = launch->plan;
+    const uint64_t end = launch->to / plan->lines, each = (uint64_t)plan->step_passes;
+    const struct family *several = each > 1 && g->jobs == 1 ? find_family(g, true) : NULL;
     cudaError_t error = cudaSuccess;
-    for (uint64_t number = launch->from / lines;
-         number < launch->to / lines && error == cudaSuccess; number++) {
+    for (uint64_t number = launch->from / plan->lines; number < end && error == cudaSuccess;) {
         const struct table_pass pass = launch_table_pass(launch, number);
-        error = launch_pass(g, &pass);
+        const bool begins = several && !pass.impose && stage_of(plan, number).part == 0;
+        const uint64_t steps = begins ? (end - number) / each : 0;
+        error = steps > 0 ? launch_steps(g, launch, several, number, steps) : launch_pass(g, &pass);
+        number += steps > 0 ? steps * each : 1;
     }
     return error;
 }

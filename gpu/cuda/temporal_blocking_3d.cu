@@ -1,5 +1,5 @@
-/* Diffusion in 3D, S steps in one pass over memory: how the kernel of temporal_blocking_3d.cuh is
- * launched, and where it pays. */
+/* Diffusion in 3D, S steps in one pass over memory, or a step of RK4: how the kernel of
+ * temporal_blocking_3d.cuh is launched, and where it pays. */
 #include "gpu/cuda/temporal_blocking_3d.cuh"
 
 #include <type_traits>
@@ -59,7 +59,7 @@ static int64_t temporal_3d_divide(temporal_3d_shape<T, R> *shape, const struct g
     return least;
 }
 
-static void temporal_3d_map(temporal_3d_images *images, const struct plan_axis *axis)
+static void temporal_3d_map(temporal_3d_images *images, const struct table_axis *axis)
 {
     const int32_t n = (int32_t)axis->n;
     images->n = n;
@@ -73,25 +73,25 @@ static void temporal_3d_map(temporal_3d_images *images, const struct plan_axis *
     }
 }
 
-template <typename T, int R, int S, bool EQUAL, bool PLAIN>
+template <typename T, int R, int S, bool NESTED, bool EQUAL, bool PLAIN>
 static cudaError_t temporal_3d_run(const struct geometry *g, const void *in, void *out, int steps)
 {
-    using is = temporal_3d<T, R, S>;
+    using is = temporal_3d<T, R, S, NESTED>;
     const struct plan *plan = g->plan;
     temporal_3d_shape<T, R> shape = {};
-    int all = 0;
     for (int a = 0; a < AXIS_COUNT; a++) {
-        const struct plan_axis *axis = &plan->axis[a];
-        all |= 1 << a;
+        const struct table_axis *axis = &table_of(plan)->axis_of[a];
         temporal_3d_map(&shape.images[a], axis);
-        for (int m = 1; m <= R; m++)
-            shape.c[a][m] = (T)axis->c[m];
         for (int side = 0; side < SIDE_COUNT; side++) {
             shape.held[a][side] = axis->side[side].held;
             shape.factor[a][side] = axis->side[side].halo ? (T)axis->side[side].value.number : (T)1;
         }
     }
-    shape.centre = (T)plan->centre[all];
+    for (int set = 0; set < (NESTED ? S : 1); set++) {
+        struct table_pass pass = {};
+        pass.set = set;
+        shape.weights[set] = weights_of<T, R>(plan, &pass);
+    }
     shape.plane = plan->axis[AXIS_Z].stride;
     shape.field = (int64_t)plan->points;
     shape.packs = plan->axis[AXIS_X].n % is::V == 0;
@@ -101,7 +101,7 @@ static cudaError_t temporal_3d_run(const struct geometry *g, const void *in, voi
         (int64_t)shape.tiles_x * shape.tiles_y * shape.marches * (int64_t)plan->batch;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    auto kernel = temporal_3d_kernel<T, R, S, EQUAL, PLAIN>;
+    auto kernel = temporal_3d_kernel<T, R, S, NESTED, EQUAL, PLAIN>;
     const size_t shared = (is::RING + 2 * (steps - 1)) * is::PLANE * sizeof(T);
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
@@ -112,62 +112,94 @@ static cudaError_t temporal_3d_run(const struct geometry *g, const void *in, voi
                             g->stream);
 }
 
-template <typename T, int R, int S>
+/* Does a side hold any points? */
+static bool temporal_3d_holds(const struct plan *plan)
+{
+    bool holds = false;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        for (int side = 0; side < SIDE_COUNT; side++)
+            holds |= table_of(plan)->axis_of[a].side[side].held > 0;
+    return holds;
+}
+
+template <typename T, int R, int S, bool NESTED>
 static cudaError_t temporal_3d_weighted(const struct geometry *g, const void *in, void *out,
                                         int steps)
 {
-    const bool plain = steps == S && !g->plan->holds;
+    const bool plain = steps == S && !temporal_3d_holds(g->plan);
     if (g->plan->shared)
-        return plain ? temporal_3d_run<T, R, S, true, true>(g, in, out, steps)
-                     : temporal_3d_run<T, R, S, true, false>(g, in, out, steps);
-    return plain ? temporal_3d_run<T, R, S, false, true>(g, in, out, steps)
-                 : temporal_3d_run<T, R, S, false, false>(g, in, out, steps);
+        return plain ? temporal_3d_run<T, R, S, NESTED, true, true>(g, in, out, steps)
+                     : temporal_3d_run<T, R, S, NESTED, true, false>(g, in, out, steps);
+    return plain ? temporal_3d_run<T, R, S, NESTED, false, true>(g, in, out, steps)
+                 : temporal_3d_run<T, R, S, NESTED, false, false>(g, in, out, steps);
 }
 
-/* A block's shared memory is full with four steps on an H200 (227 KB), three on an A100 (163 KB).
- */
-template <typename T, int R> static int temporal_3d_fit()
+/* A block's shared memory is full with four steps, or a step of four stages, on an H200 (227 KB),
+ * with three steps on an A100 (163 KB). */
+template <typename T, int R> static int temporal_3d_fit(bool nested)
 {
     using is = temporal_3d<T, R, 1>;
+    constexpr int ring = temporal_3d<T, R, STAGE_PARTS, true>::RING;
     int device = 0, bytes = 0;
     if (cudaGetDevice(&device) != cudaSuccess ||
         cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
             cudaSuccess)
         return 0;
     const int planes = bytes / (int)(is::PLANE * sizeof(T));
+    if (nested)
+        return R == 1 && planes >= ring + 2 * (STAGE_PARTS - 1) ? STAGE_PARTS : 0;
     const int steps = planes < is::RING ? 0 : (planes - is::RING) / 2 + 1;
     return steps < TEMPORAL_3D_MOST / R ? steps : TEMPORAL_3D_MOST / R;
 }
 
-extern "C" uint64_t temporal_blocking_3d_steps(const struct geometry *g)
+/* Is all that a pass of RK4 adds to its u a sum of centred rows, but at points that are held? */
+static bool temporal_3d_is_nested(const struct plan *plan)
+{
+    const struct table_header *header = table_of(plan);
+    return plan->scheme == SCHEME_RK4 && plan->inner && !plan->indexed &&
+           header->source == TABLE_SOURCE_NONE;
+}
+
+/* The side of an axis: images that evolve as their points do, or held points and nothing else. */
+static bool temporal_3d_takes_side(const struct plan *plan, int a, int s)
+{
+    const struct table_header *header = table_of(plan);
+    const struct side *side = &header->axis_of[a].side[s];
+    const struct table_rows *rows = &header->rows[0][a];
+    if (side->datum != SIDE_DATUM_NONE || (s == SIDE_LOW ? rows->low : rows->high) > side->held)
+        return false;
+    return side->held > 0 || side->map == SIDE_MAP_PERIODIC || side->map == SIDE_MAP_NODE;
+}
+
+extern "C" uint64_t temporal_blocking_3d_passes(const struct geometry *g)
 {
     const struct plan *plan = g->plan;
-    if (plan->parity != PLAN_EVEN || !plan->identity || plan->radius > 2 ||
-        plan->axis[AXIS_Z].stride > INT32_MAX)
+    const bool nested = temporal_3d_is_nested(plan);
+    if (plan->parity != PLAN_EVEN || !(nested || (plan->plain && plan->identity)) ||
+        plan->radius > 2 || plan->axis[AXIS_Z].stride > INT32_MAX)
         return 0;
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
         if (!axis->active || axis->n < TEMPORAL_3D_LEAST || axis->n > INT32_MAX / 4)
             return 0;
         for (int side = 0; side < SIDE_COUNT; side++)
-            if (axis->side[side].map == SIDE_MAP_ENDPOINT ||
-                axis->side[side].rows > axis->side[side].held)
+            if (!temporal_3d_takes_side(plan, a, side))
                 return 0;
     }
-    return (uint64_t)temporal_3d_typed(plan, [](auto type, auto radius) {
-        return temporal_3d_fit<decltype(type), decltype(radius)::value>();
+    return (uint64_t)temporal_3d_typed(plan, [&](auto type, auto radius) {
+        return temporal_3d_fit<decltype(type), decltype(radius)::value>(nested);
     });
 }
 
 /* In small fields most of a block is overlap. At 512³, 1.6 points computed for each result, a step
  * takes 0.9 µs for a million points in float32; a single step in L2 takes about 1.5. */
-extern "C" bool temporal_blocking_3d_pay(const struct geometry *g, uint64_t steps)
+extern "C" bool temporal_blocking_3d_pay(const struct geometry *g, uint64_t passes)
 {
     const struct plan *plan = g->plan;
     const double computed = temporal_3d_typed(plan, [&](auto type, auto radius) {
         using T = decltype(type);
         temporal_3d_shape<T, decltype(radius)::value> shape; /* points computed for each result */
-        const double planes = (double)temporal_3d_divide(&shape, g, (int)steps) * g->units;
+        const double planes = (double)temporal_3d_divide(&shape, g, (int)passes) * g->units;
         return planes * temporal_3d<T, decltype(radius)::value, 1>::PLANE /
                ((double)plan->points * (double)plan->batch);
     });
@@ -175,11 +207,14 @@ extern "C" bool temporal_blocking_3d_pay(const struct geometry *g, uint64_t step
 }
 
 extern "C" cudaError_t temporal_blocking_3d_launch(const struct geometry *g, const void *in,
-                                                   void *out, uint64_t steps)
+                                                   void *out, uint64_t passes)
 {
     return temporal_3d_typed(g->plan, [&](auto type, auto radius) {
+        using T = decltype(type);
         constexpr int R = decltype(radius)::value;
-        return temporal_3d_weighted<decltype(type), R, TEMPORAL_3D_MOST / R>(g, in, out,
-                                                                             (int)steps);
+        if constexpr (R == 1)
+            if (g->plan->scheme == SCHEME_RK4)
+                return temporal_3d_weighted<T, R, STAGE_PARTS, true>(g, in, out, (int)passes);
+        return temporal_3d_weighted<T, R, TEMPORAL_3D_MOST / R, false>(g, in, out, (int)passes);
     });
 }

@@ -1,7 +1,9 @@
-/* Diffusion in 3D, S steps in one pass over memory.
+/* Diffusion in 3D, S steps in one pass over memory; or the S stages of a step of RK4, each of which
+ * is added to the step's u (numerics/stage.h).
  *
  *   step:  acc = c0 f;  equal weights on all axes: acc = fma(cm, (x pair + y pair) + z pair, acc),
  *          else one chain per axis: x, y, z;  m = 1 … R
+ *   stage: acc = fma(c0, f, u); the same, with weights of its own
  *
  * A block owns a tile of x and y and marches along z. A plane of level 0 that arrives completes a
  * plane of level 1 that is R planes behind it; that one a plane of level 2, another R behind,
@@ -26,11 +28,14 @@
  * level is written once, read 1.7 times and shuffled by halves, 13 bytes of 128 a cycle: 1.7 T.
  * Device memory: 10.5 bytes for S steps: S times 0.76 of copy.
  *
+ * A stage finds its u in the ring, which keeps planes of level 0 for S R iterations: with four
+ * stages there is room for one plane to arrive early, in the place of two.
+ *
  * At the edges: images of points evolve as the points do, so periodic and zero derivative are a
  * matter of what is loaded; held points are set at each level. */
 #pragma once
 
-#include "gpu/cuda/grid.cuh"
+#include "gpu/cuda/point_sum.cuh"
 
 #include <cuda_pipeline.h>
 
@@ -39,15 +44,16 @@ enum {
     TEMPORAL_3D_LEAST = 16 /* points along an axis: a tile's halo meets one edge */
 };
 
-template <typename T, int R, int S> struct temporal_3d {
+/* NESTED: the stages of a step, each added to its u; else steps. */
+template <typename T, int R, int S, bool NESTED = false> struct temporal_3d {
     enum {
         V = 16 / sizeof(T),
         /* The queue has 2 S R ROWS packs, four registers each, of the 168 that as many threads have
          * of a multiprocessor's. */
         ROWS = 3,
         THREADS = 384,
-        AHEAD = 2,
-        RING = R + 1 + AHEAD,
+        AHEAD = NESTED ? 1 : 2,
+        RING = (NESTED ? S * R : R) + 1 + AHEAD,
         ROW = THREADS * V, /* points: row r of all threads */
         PLANE = ROWS * ROW /* … of a tile */
     };
@@ -69,7 +75,7 @@ template <typename T, int R> struct temporal_3d_shape {
     int32_t packs; /* rows are whole packs */
     int32_t held[AXIS_COUNT][SIDE_COUNT];
     T factor[AXIS_COUNT][SIDE_COUNT]; /* of old values: 1 where these are the held value already */
-    T centre, c[AXIS_COUNT][R + 1];
+    point_weights<T, R> weights[TABLE_FACTORS]; /* of steps the first, of stages each its own */
 };
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
@@ -123,8 +129,8 @@ template <typename T, int R, int S> struct temporal_3d_input {
     }
 };
 
-/* What an axis holds of a thread's points, on one side: their old values times a factor. Images of
- * points are not held. */
+/* What an axis holds of a thread's points, on one side: their old values times a factor (of a stage
+ * its u, by the factor in the last one). Images of points are not held. */
 template <typename T> struct temporal_3d_held {
     unsigned which; /* bit i: the thread's column or row i */
     T factor;
@@ -147,13 +153,13 @@ template <typename T> struct temporal_3d_held {
     }
 };
 
-/* PLAIN: S steps and nothing held; else any number of steps up to S. */
-template <typename T, int R, int S, bool EQUAL, bool PLAIN>
+/* PLAIN: S steps and nothing held; else any number of steps up to S; of stages S. */
+template <typename T, int R, int S, bool NESTED, bool EQUAL, bool PLAIN>
 __global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
     temporal_3d_kernel(const __grid_constant__ temporal_3d_shape<T, R> shape,
                        const T *__restrict__ in, T *__restrict__ out)
 {
-    using is = temporal_3d<T, R, S>;
+    using is = temporal_3d<T, R, S, NESTED>;
     constexpr int V = is::V, ROWS = is::ROWS, ROW = is::ROW, THREADS = is::THREADS, Q = 2 * R;
     const int thread = (int)threadIdx.x, lane = thread % 32;
     const int nx = shape.images[AXIS_X].n, reach = (PLAIN ? S : shape.steps) * R;
@@ -223,7 +229,8 @@ __global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
             if (k + is::AHEAD < k_to) {
                 const int slot =
                     head +
-                    (head < (is::RING - is::AHEAD) * is::PLANE ? is::AHEAD : -R - 1) * is::PLANE;
+                    (head < (is::RING - is::AHEAD) * is::PLANE ? is::AHEAD : is::AHEAD - is::RING) *
+                        is::PLANE;
                 input.load(shape, own + slot,
                            in + temporal_3d_source(shape.images[AXIS_Z], k + is::AHEAD) *
                                     shape.plane);
@@ -251,6 +258,15 @@ __global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
                     ys[R + r] = centre[r];
+                const point_weights<T, R> &weights = shape.weights[NESTED ? t : 0];
+                /* What held points keep a multiple of, and a stage is added to. */
+                pack<T, V> old[ROWS];
+                const int behind = (t + 1) * R;
+                const int level_0 =
+                    head + (head < behind * is::PLANE ? is::RING - behind : -behind) * is::PLANE;
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+                    old[r] = NESTED && t > 0 ? shared_pack(own + level_0 + r * ROW) : centre[r];
                 pack<T, V> acc[ROWS];
 #pragma unroll
                 for (int r = 0; r < ROWS; r++) {
@@ -277,27 +293,29 @@ __global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
                             y_pair[m - 1] = ys[R + r + m].v[v] + ys[R + r - m].v[v];
                             z_pair[m - 1] = next + queue[t][(p + R - m) % Q][r].v[v];
                         }
-                        T a = shape.centre * centre[r].v[v];
+                        T a = NESTED ? fused(weights.centre, centre[r].v[v], old[r].v[v])
+                                     : weights.centre * centre[r].v[v];
                         if (EQUAL) {
 #pragma unroll
                             for (int m = 0; m < R; m++)
-                                a = fused(shape.c[AXIS_X][m + 1],
+                                a = fused(weights.c[AXIS_X][m + 1],
                                           (x_pair[m] + y_pair[m]) + z_pair[m], a);
                         } else {
 #pragma unroll
                             for (int m = 0; m < R; m++)
-                                a = fused(shape.c[AXIS_X][m + 1], x_pair[m], a);
+                                a = fused(weights.c[AXIS_X][m + 1], x_pair[m], a);
 #pragma unroll
                             for (int m = 0; m < R; m++)
-                                a = fused(shape.c[AXIS_Y][m + 1], y_pair[m], a);
+                                a = fused(weights.c[AXIS_Y][m + 1], y_pair[m], a);
 #pragma unroll
                             for (int m = 0; m < R; m++)
-                                a = fused(shape.c[AXIS_Z][m + 1], z_pair[m], a);
+                                a = fused(weights.c[AXIS_Z][m + 1], z_pair[m], a);
                         }
                         acc[r].v[v] = a;
                     }
                 }
                 if (!PLAIN) { /* z's, then y's over them, then x's */
+                    const bool keeps = NESTED && t < S - 1;
                     temporal_3d_held<T> held_z;
                     if (holds_z)
                         held_z.find(shape, AXIS_Z, k - (t + 1) * R, 1);
@@ -306,21 +324,21 @@ __global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
                         for (int r = 0; r < ROWS; r++)
 #pragma unroll
                             for (int v = 0; v < V; v++)
-                                acc[r].v[v] = held_z.factor * centre[r].v[v];
+                                acc[r].v[v] = (keeps ? T(1) : held_z.factor) * old[r].v[v];
                     if (held_y.which)
 #pragma unroll
                         for (int r = 0; r < ROWS; r++)
 #pragma unroll
                             for (int v = 0; v < V; v++)
                                 if (held_y.which >> r & 1)
-                                    acc[r].v[v] = held_y.factor * centre[r].v[v];
+                                    acc[r].v[v] = (keeps ? T(1) : held_y.factor) * old[r].v[v];
                     if (held_x.which)
 #pragma unroll
                         for (int v = 0; v < V; v++)
 #pragma unroll
                             for (int r = 0; r < ROWS; r++)
                                 if (held_x.which >> v & 1)
-                                    acc[r].v[v] = held_x.factor * centre[r].v[v];
+                                    acc[r].v[v] = (keeps ? T(1) : held_x.factor) * old[r].v[v];
                 }
 #pragma unroll
                 for (int r = 0; r < ROWS; r++) {

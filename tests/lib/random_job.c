@@ -149,14 +149,6 @@ void random_job(struct random *random, uint64_t max_points, struct job *job)
     } while (!job_check(job, INFINITY, &failure));
 }
 
-void random_block_job(struct random *random, uint64_t max_points, struct job *job)
-{
-    do
-        random_job(random, max_points, job);
-    while (job->operator_id != OPERATOR_DIFFUSION || job->axes < AXIS_COUNT ||
-           job->n[AXIS_X] < 16 || job->n[AXIS_Y] < 16 || job->n[AXIS_Z] < 16);
-}
-
 void random_column_job(struct random *random, uint64_t max_batch, struct job *job)
 {
     struct failure failure;

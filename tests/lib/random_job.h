@@ -26,9 +26,6 @@ double random_between(struct random *random, double low, double high);
 /* A job of at most max_points points: primes, 1-point axes, axes thinner than the stencil, batches,
  * both types, every operator, boundaries mixed by side, 1 to 5 steps, or at times to 50. */
 void random_job(struct random *random, uint64_t max_points, struct job *job);
-/* A diffusion in 3D, 16 points or more along each axis: rare among the other jobs, and computed by
- * special kernels. */
-void random_block_job(struct random *random, uint64_t max_points, struct job *job);
 /* A gradient in 3D with rows that are long enough for the kernels that stream columns. */
 void random_column_job(struct random *random, uint64_t max_batch, struct job *job);
 

@@ -1,9 +1,11 @@
 #include "tests/lib/sample.h"
 
+#include "numerics/job_check.h"
 #include "tests/lib/random_scheme.h"
 #include "tests/lib/random_stencil.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +46,33 @@ void sample_make(struct random *random, enum family family, uint64_t max_points,
         random_job(random, max_points, &sample->job);
     }
     sample_complete(random, sample, family == FAMILY_PROBES);
+}
+
+static void nest(struct random *random, struct job *job)
+{
+    job->more.scheme = SCHEME_RK4;
+    job->accuracy = 2;
+    job->steps = 1 + random_below(random, 6);
+    for (int a = 0; a < job->axes; a++)
+        for (int side = 0; side < SIDE_COUNT; side++)
+            if (job->boundary[a][side].kind == BOUNDARY_VALUE)
+                job->boundary[a][side].value_array = (uint8_t)random_below(random, NUMBER_KINDS);
+}
+
+void sample_block(struct random *random, uint64_t max_points, struct sample *sample)
+{
+    struct job *job = &sample->job;
+    struct failure failure;
+    memset(sample, 0, sizeof *sample);
+    do {
+        random_job(random, max_points, job);
+        failure = (struct failure){.code = STATUS_OK};
+        if (random_below(random, 2))
+            nest(random, job);
+    } while (job->operator_id != OPERATOR_DIFFUSION || job->axes < AXIS_COUNT ||
+             job->n[AXIS_X] < 16 || job->n[AXIS_Y] < 16 || job->n[AXIS_Z] < 16 ||
+             !job_check(job, INFINITY, &failure));
+    sample_complete(random, sample, false);
 }
 
 void sample_free(struct sample *sample)

@@ -26,6 +26,9 @@ enum family {
 /* A new sample of at most max_points points. Aborts without memory, as all functions here do. */
 void sample_make(struct random *random, enum family family, uint64_t max_points,
                  struct sample *sample);
+/* A diffusion in 3D, 16 points or more along each axis, by forward Euler or by RK4: rare among the
+ * other jobs, and computed by special kernels. */
+void sample_block(struct random *random, uint64_t max_points, struct sample *sample);
 /* The operands of a job that was made otherwise, after some probes have been added if wanted. */
 void sample_complete(struct random *random, struct sample *sample, bool probes);
 void sample_free(struct sample *sample);

@@ -480,44 +480,50 @@ static bool check_long_axis(struct random *random, int i)
 /* The kernel of several steps a pass, with blocks for which it would not be chosen. */
 static bool check_block(struct random *random, int i)
 {
-    struct job job;
-    random_block_job(random, i % 10 ? 20000 : 120000, &job);
+    struct sample block;
+    sample_block(random, i % 10 ? 20000 : 120000, &block);
     setenv("FDSERVER_KERNELS", "temporal_blocking_3d", 1);
-    const bool ok = check(random, &job);
+    const bool ok =
+        job_is_plain(&block.job) ? check(random, &block.job) : check_sample(random, &block);
     unsetenv("FDSERVER_KERNELS");
+    sample_free(&block);
     return ok;
 }
 
 /* The kernel launches of a job with FDSERVER_KERNELS=`names`. */
-static uint64_t launches_with(struct random *random, const struct job *job, const char *names)
+static uint64_t launches_with(struct random *random, const struct sample *sample, const char *names)
 {
-    struct bed bed;
+    struct trial trial;
     struct passes_constants constants;
-    const struct launch *launch = &bed.trial.launch;
+    const struct launch *launch = &trial.launch;
     const uint64_t before = cuda_on_host_launches();
-    bed_make(&bed, random, job);
-    bed.trial.launch.to = launch->plan->lines * launch->plan->passes;
+    trial_make(&trial, random, sample);
+    trial.launch.to = launch->plan->lines * launch->plan->passes;
     passes_constants_init(&constants, launch->plan, plan_table_rows(launch->plan->table));
     setenv("FDSERVER_KERNELS", names, 1);
     const bool ok = passes_load(0, &constants, NULL) == cudaSuccess &&
                     passes_launch(&launch, 1, 0, 132, NULL) == cudaSuccess;
     unsetenv("FDSERVER_KERNELS");
-    bed_free(&bed);
+    trial_free(&trial);
     return ok ? cuda_on_host_launches() - before : 0;
 }
 
-/* Temporal blocking by its name and by its alias: fewer launches than one for each pass. */
+/* Temporal blocking by its name and by its alias: fewer launches than one for each pass, of forward
+ * Euler and of RK4. */
 static bool check_names(struct random *random, int i)
 {
-    (void)i;
-    for (int tries = 0; tries < 1000; tries++) {
-        struct job job;
-        random_block_job(random, 20000, &job);
-        const uint64_t blocked = launches_with(random, &job, "along_x,temporal_blocking_3d");
-        if (blocked < launches_with(random, &job, "streaming_2d"))
-            return blocked > 0 && launches_with(random, &job, "stairs,row") == blocked;
+    bool ok = false;
+    for (int tries = 0; tries < 1000 && !ok; tries++) {
+        struct sample block;
+        sample_block(random, 20000, &block);
+        if ((block.job.more.scheme == SCHEME_RK4) == (i > 0)) {
+            const uint64_t blocked = launches_with(random, &block, "along_x,temporal_blocking_3d");
+            ok = blocked > 0 && blocked < launches_with(random, &block, "streaming_2d") &&
+                 launches_with(random, &block, "stairs,row") == blocked;
+        }
+        sample_free(&block);
     }
-    return false;
+    return ok;
 }
 
 static const struct kind {
@@ -540,8 +546,8 @@ static const struct kind {
     {"short", 100, check_short},
     {"odd_rows", 60, check_odd_rows},
     {"long_axis", 8, check_long_axis},
-    {"block", 150, check_block},
-    {"names", 1, check_names},
+    {"block", 300, check_block},
+    {"names", 2, check_names},
 };
 
 /* kernels_on_host [KIND…]: all kinds of checks without one. */
