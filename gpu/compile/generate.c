@@ -1,6 +1,7 @@
-/* generate NUMBER FILE [padded]: the build's kernels of one common stencil, in both types, for rows
- * of whole packs and for any, and their table (gpu/cuda/stencil_kernels.h). padded: those of them
- * that read a padding, which tests alone have the build make. */
+/* generate NUMBER FILE [padded | upwind]: the build's kernels of one common stencil, in both types,
+ * for rows of whole packs and for any, and their table (gpu/cuda/stencil_kernels.h). Tests alone
+ * have the build make others: padded, those that read a padding; upwind, those of the stencil's
+ * points that lie on no high side. */
 #include "gpu/compile/source.h"
 
 #include <stdio.h>
@@ -31,10 +32,23 @@ static void put_row(FILE *file, const struct kernel_key *key, const char *name)
     fprintf(file, "}, 0}, launch_%s},\n", name);
 }
 
+static void keep_upwind(struct kernel_key *key)
+{
+    const struct kernel_key whole = *key;
+    memset(key->offsets, 0, sizeof key->offsets);
+    key->points = 0;
+    for (int k = 0; k < whole.points; k++) {
+        const int8_t *const at = whole.offsets[k];
+        if (at[AXIS_X] <= 0 && at[AXIS_Y] <= 0 && at[AXIS_Z] <= 0)
+            memcpy(key->offsets[key->points++], at, sizeof whole.offsets[k]);
+    }
+}
+
 int main(int count, char **arguments)
 {
-    const bool padded = count == 4 && strcmp(arguments[3], "padded") == 0;
-    const int number = count == 3 + padded ? atoi(arguments[1]) : -1;
+    const char *const variant = count == 4 ? arguments[3] : "";
+    const bool padded = strcmp(variant, "padded") == 0, upwind = strcmp(variant, "upwind") == 0;
+    const int number = count == 3 + (padded || upwind) ? atoi(arguments[1]) : -1;
     FILE *file = number >= 0 && number < KERNEL_COMMON / KEYS ? fopen(arguments[2], "w") : NULL;
     char *text = malloc(KERNEL_SOURCE_BYTES);
     static struct kernel_key keys[KEYS];
@@ -45,7 +59,9 @@ int main(int count, char **arguments)
     for (int i = 0; good && i < KEYS; i++) {
         kernel_common_key(&keys[i], KEYS * number + i);
         keys[i].padded = padded;
-        snprintf(names[i], sizeof names[i], "stencil_%d_%d%s", number, i, padded ? "p" : "");
+        if (upwind)
+            keep_upwind(&keys[i]);
+        snprintf(names[i], sizeof names[i], "stencil_%d_%d%s", number, i, variant);
         good = kernel_key_check(&keys[i]) &&
                kernel_source(&keys[i], names[i], text, KERNEL_SOURCE_BYTES);
         if (!good)
@@ -54,8 +70,8 @@ int main(int count, char **arguments)
         put_launch(file, &keys[i], names[i]);
     }
     if (good) {
-        fprintf(file, "extern \"C\" const struct stencil_kernel stencil_kernels_%s%d[] = {\n",
-                padded ? "padded_" : "", number);
+        fprintf(file, "extern \"C\" const struct stencil_kernel stencil_kernels_%s%s%d[] = {\n",
+                variant, padded || upwind ? "_" : "", number);
         for (int i = 0; i < KEYS; i++)
             put_row(file, &keys[i], names[i]);
         fprintf(file, "};\n");

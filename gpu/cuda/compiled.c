@@ -201,9 +201,10 @@ void compiled_used(const void *kernel, cudaStream_t stream)
     fault_never(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
     if (status != cudaStreamCaptureStatusNone)
         return; /* a benchmark's graph, whose kernels stay */
-    while (slot->kernel != (cudaKernel_t)(uintptr_t)kernel ||
-           !atomic_load_explicit(&slot->offered, memory_order_acquire))
-        slot++; /* compiled_find() has just found it */
+    /* compiled_find() has just found it. The thread writes a slot that is not offered. */
+    while (!atomic_load_explicit(&slot->offered, memory_order_acquire) ||
+           slot->kernel != (cudaKernel_t)(uintptr_t)kernel)
+        slot++;
     int i = 0;
     while (i < slot->streams && slot->used[i].stream != stream)
         i++;

@@ -145,6 +145,10 @@ static bool lay_out(const struct own_pass *pass, stencil_grid *grid)
         fits = fits && axis[a].n <= INT32_MAX / 2;
     if (fits)
         lay_out_tiles(grid, pass->g, pass->table, pass->key->padded);
+    /* Of a short axis images lie next to the other side, or beyond it, where there may be none. */
+    for (int a = 0; fits && a < AXIS_COUNT; a++)
+        fits = (grid->map[a][SIDE_LOW] == MAP_NONE) == (grid->map[a][SIDE_HIGH] == MAP_NONE) ||
+               axis[a].n > 2 * KERNEL_RADIUS;
     return fits && pass->g->has_interior;
 }
 

@@ -140,15 +140,46 @@ static void random_sides(struct random *random, struct job *job, uint32_t kinds)
     }
 }
 
-static void complete(struct random *random, struct sample *stencil, bool common)
+static void complete(struct random *random, struct sample *stencil)
 {
     struct failure failure = {.code = STATUS_OK};
-    random_offsets(random, stencil, common);
     random_faces(random, stencil);
     if (!job_check(&stencil->job, INFINITY, &failure)) {
         printf("%s: %s\n", failure.parameter, failure.message);
         abort();
     }
+}
+
+void random_upwind_stencil(struct random *random, int axes, struct sample *stencil)
+{
+    enum { MOST = 32 };
+    const int32_t radius = 4;
+    struct job *job = &stencil->job;
+    int32_t offsets[MOST][AXIS_COUNT], o[AXIS_COUNT];
+    double weights[MOST];
+    uint32_t points = 0;
+    memset(stencil, 0, sizeof *stencil);
+    job_init(job);
+    job->dtype = (uint8_t)random_below(random, 2);
+    job->axes = (uint8_t)axes;
+    job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
+    job->steps = 1 + random_below(random, 2);
+    for (int a = 0; a < axes; a++) {
+        job->n[a] = 1 + random_below(random, random_below(random, 2) ? 12 : 40);
+        job->spacing[a] = random_between(random, 0.25, 2);
+    }
+    if (random_below(random, 2)) /* rows of a tile and more */
+        job->n[AXIS_X] = 128 + 2 * random_below(random, 80);
+    random_sides(random, job, BOUNDARY_KINDS);
+    for (o[AXIS_Z] = axes == 3 ? -radius : 0; o[AXIS_Z] <= 0; o[AXIS_Z]++)
+        for (o[AXIS_Y] = -radius; o[AXIS_Y] <= 0; o[AXIS_Y]++)
+            for (o[AXIS_X] = -radius; o[AXIS_X] <= 0; o[AXIS_X]++)
+                if (axes == 2 || (o[AXIS_X] != 0) + (o[AXIS_Y] != 0) + (o[AXIS_Z] != 0) <= 1)
+                    memcpy(offsets[points++], o, sizeof o);
+    for (uint32_t k = 0; k < points; k++)
+        weights[k] = random_between(random, -1, 1);
+    random_stencil_set(stencil, (const int32_t(*)[AXIS_COUNT])offsets, weights, points);
+    complete(random, stencil);
 }
 
 void random_cube_stencil(struct random *random, struct sample *stencil)
@@ -168,7 +199,8 @@ void random_cube_stencil(struct random *random, struct sample *stencil)
     for (int a = 0; a < AXIS_COUNT; a++)
         job->spacing[a] = random_between(random, 0.25, 2);
     random_sides(random, job, BOUNDARY_KINDS);
-    complete(random, stencil, true);
+    random_offsets(random, stencil, true);
+    complete(random, stencil);
 }
 
 void random_stencil(struct random *random, uint64_t max_points, uint32_t kinds,
@@ -194,7 +226,8 @@ void random_stencil(struct random *random, uint64_t max_points, uint32_t kinds,
     }
     job->batch = 1 + (random_below(random, 3) == 0 ? random_below(random, left < 5 ? left : 5) : 0);
     random_sides(random, job, kinds);
-    complete(random, stencil, common);
+    random_offsets(random, stencil, common);
+    complete(random, stencil);
 }
 
 static void reference_step(const struct plan *plan, const struct operands *operands, const void *in,

@@ -19,6 +19,10 @@ void random_stencil(struct random *random, uint64_t max_points, uint32_t kinds,
  * is as above. */
 void random_cube_stencil(struct random *random, struct sample *stencil);
 
+/* A box of radius 4 in 2D or such a star in 3D, without its points on high sides, on a field of
+ * which any axis may be short. */
+void random_upwind_stencil(struct random *random, int axes, struct sample *stencil);
+
 /* The result of all steps of the plan. Aborts without memory. */
 void reference_stencil(const struct plan *plan, const struct operands *operands, const void *in,
                        void *out);

@@ -17,21 +17,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PADDED_JOBS = 24 };
+enum { PADDED_JOBS = 24, UPWIND_JOBS = 1200 };
 
 /* The build has made some of the kernels that are compiled elsewhere: a kernel is its row here. */
 extern const struct stencil_kernel stencil_kernels_padded_0[], stencil_kernels_padded_1[],
-    stencil_kernels_padded_2[];
+    stencil_kernels_padded_2[], stencil_kernels_upwind_2[], stencil_kernels_upwind_7[];
+
+static int found; /* of them, so far */
 
 const void *compiled_find(const struct kernel_key *key, uint64_t points)
 {
     static const struct stencil_kernel *const shapes[] = {
-        stencil_kernels_padded_0, stencil_kernels_padded_1, stencil_kernels_padded_2};
+        stencil_kernels_padded_0, stencil_kernels_padded_1, stencil_kernels_padded_2,
+        stencil_kernels_upwind_2, stencil_kernels_upwind_7};
     (void)points;
-    for (int i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int j = 0; j < STENCIL_KERNELS_EACH; j++)
-            if (memcmp(&shapes[i][j].key, key, sizeof *key) == 0)
+            if (memcmp(&shapes[i][j].key, key, sizeof *key) == 0) {
+                found++;
                 return &shapes[i][j];
+            }
     return NULL;
 }
 
@@ -337,6 +342,17 @@ static bool check_padded(struct random *random, int i)
     return ok && (i + 1 < PADDED_JOBS || paddings > PADDED_JOBS / 8);
 }
 
+/* Of stencils that reach to one side alone: next to a short axis's other side, too, there are
+ * images of points that lie beyond the first one. */
+static bool check_upwind(struct random *random, int i)
+{
+    struct sample sample;
+    random_upwind_stencil(random, i % 2 ? 2 : 3, &sample);
+    const bool ok = check_sample(random, &sample);
+    sample_free(&sample);
+    return ok && (i + 1 < UPWIND_JOBS || found > UPWIND_JOBS / 8);
+}
+
 static bool check_any_scheme(struct random *random, int i)
 {
     return check_family(random, FAMILY_SCHEME, i % 30 ? 2000 : 20000);
@@ -531,23 +547,15 @@ static const struct kind {
     int count;
     bool (*check)(struct random *random, int i);
 } kinds[] = {
-    {"padded", PADDED_JOBS, check_padded},
-    {"stencil", 600, check_any_stencil},
-    {"copies", 40, check_any_copies},
-    {"measure", 60, check_any_measure},
-    {"scheme", 600, check_any_scheme},
-    {"long_lines", 160, check_long_lines},
-    {"probes", 200, check_any_probes},
-    {"table", 400, check_any_table},
-    {"indexed", 400, check_any_indexed},
-    {"columns", 150, check_columns},
-    {"streaming_3d", 150, check_streaming_3d},
-    {"plain", 3000, check_plain},
-    {"short", 100, check_short},
-    {"odd_rows", 60, check_odd_rows},
-    {"long_axis", 8, check_long_axis},
-    {"block", 300, check_block},
-    {"names", 2, check_names},
+    {"padded", PADDED_JOBS, check_padded}, {"upwind", UPWIND_JOBS, check_upwind},
+    {"stencil", 600, check_any_stencil},   {"copies", 40, check_any_copies},
+    {"measure", 60, check_any_measure},    {"scheme", 600, check_any_scheme},
+    {"long_lines", 160, check_long_lines}, {"probes", 200, check_any_probes},
+    {"table", 400, check_any_table},       {"indexed", 400, check_any_indexed},
+    {"columns", 150, check_columns},       {"streaming_3d", 150, check_streaming_3d},
+    {"plain", 3000, check_plain},          {"short", 100, check_short},
+    {"odd_rows", 60, check_odd_rows},      {"long_axis", 8, check_long_axis},
+    {"block", 300, check_block},           {"names", 2, check_names},
 };
 
 /* kernels_on_host [KIND…]: all kinds of checks without one. */
