@@ -305,9 +305,9 @@ def chain_rows(table, server, n, rounds):
 
 
 def all_chain_rows(table, server):
-    """A repeated round at 64³ is one graph; operators of 66³ are too large for it: each is a launch."""
-    for n in (64, 66):
-        chain_rows(table, server, n, 100 if server.options.quick else 1000)
+    """A repeated round at 64³ is one graph; larger operators are too large for it: each is a launch."""
+    for n, rounds in (64, 1000), (66, 1000), (512, 100):
+        chain_rows(table, server, n, rounds // 10 if server.options.quick else rounds)
 
 
 def inline_rows(table, server, peers, large):

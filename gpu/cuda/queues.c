@@ -24,7 +24,7 @@ enum {
     GROUP_MOST = PASSES_JOBS,
     CHAIN_GROUPS = 2, /* of a chain under way: one more may gather meanwhile what comes */
     /* Until a launch of so many, some 80 µs, has ended, what completed before it on its queue can
-     * wait: a host function in between would hold the queue up. */
+     * wait: to be woken costs more than to find it then. */
     SHORT_POINTS = 1 << 24,
     COPIED_POINTS = 5 /* a byte over PCIe takes as long as so many */
 };
@@ -34,8 +34,9 @@ enum { PLAIN, COPYING, KINDS };
 
 struct queue {
     cudaStream_t stream;
+    cudaStream_t waker;   /* for host functions: on the stream itself all behind one waits for it */
     struct list groups;   /* under way */
-    bool armed;           /* a host function stands behind the last of them */
+    bool armed;           /* a host function waits for the last of them */
     uint64_t seen;        /* uploads that it waits for */
     uint64_t seen_clears; /* … and clears */
 };
@@ -92,6 +93,8 @@ cudaError_t queues_open(int units, int wake_descriptor)
     for (int i = 0; i < QUEUES && error == cudaSuccess; i++) {
         list_init(&all.queues[i].groups);
         error = cudaStreamCreateWithFlags(&all.queues[i].stream, cudaStreamNonBlocking);
+        if (error == cudaSuccess)
+            error = cudaStreamCreateWithFlags(&all.queues[i].waker, cudaStreamNonBlocking);
     }
     if (error == cudaSuccess)
         error = cudaEventCreateWithFlags(&all.uploaded, cudaEventDisableTiming);
@@ -106,8 +109,10 @@ void queues_close(void)
     cudaEventDestroy(all.uploaded);
     cudaEventDestroy(all.cleared);
     cudaStreamDestroy(all.clearing);
-    for (int i = 0; i < QUEUES; i++)
+    for (int i = 0; i < QUEUES; i++) {
+        cudaStreamDestroy(all.queues[i].waker);
         cudaStreamDestroy(all.queues[i].stream);
+    }
 }
 
 static void wait_for_clears(struct queue *queue)
@@ -141,7 +146,9 @@ static void queue_arm(struct queue *queue)
 {
     if (list_empty(&queue->groups) || queue->armed)
         return;
-    fault_never(cudaLaunchHostFunc(queue->stream, wake, NULL), "cudaLaunchHostFunc");
+    const struct group *last = LIST_ENTRY(queue->groups.prev, struct group, link);
+    fault_never(cudaStreamWaitEvent(queue->waker, last->end, 0), "cudaStreamWaitEvent");
+    fault_never(cudaLaunchHostFunc(queue->waker, wake, NULL), "cudaLaunchHostFunc");
     queue->armed = true;
 }
 

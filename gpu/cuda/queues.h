@@ -19,9 +19,9 @@
  * Launches of a chain go on one queue, behind those of it that are under way there, a round of them
  * in a group: as a graph (graphs.h) where it was there before.
  *
- * reap() looks at the events itself; only before the worker sleeps do host functions go behind what
- * is under way, to wake it. The worker's main thread; where there is no memory for an operation,
- * the process ends. */
+ * reap() looks at the events itself; only before the worker sleeps do host functions wait, on
+ * streams of their own, for what is under way, to wake it. The worker's main thread; where there is
+ * no memory for an operation, the process ends. */
 #pragma once
 
 #include "gpu/cuda/operations.h"

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STREAMS_MOST = 16, LATE_EVERY = 8, LATE_US = 200, ALIGNMENT = 256, PIECES_MOST = 4096 };
+enum { STREAMS_MOST = 32, LATE_EVERY = 8, LATE_US = 200, ALIGNMENT = 256, PIECES_MOST = 4096 };
 static const size_t DEVICE_BYTES = (size_t)1 << 32;
 
 enum kind { KIND_COPY, KIND_CLEAR, KIND_LAUNCH, KIND_RECORD, KIND_WAIT, KIND_CALL, KIND_END };
