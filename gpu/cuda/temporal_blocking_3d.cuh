@@ -29,7 +29,8 @@
  * Device memory: 10.5 bytes for S steps: S times 0.76 of copy.
  *
  * A stage finds its u in the ring, which keeps planes of level 0 for S R iterations: with four
- * stages there is room for one plane to arrive early, in the place of two.
+ * stages there is room for one plane to arrive early, in the place of two; it is called to the L2
+ * FAR planes early.
  *
  * At the edges: images of points evolve as the points do, so periodic and zero derivative are a
  * matter of what is loaded; held points are set at each level. */
@@ -53,6 +54,7 @@ template <typename T, int R, int S, bool NESTED = false> struct temporal_3d {
         ROWS = 3,
         THREADS = 384,
         AHEAD = NESTED ? 1 : 2,
+        FAR = 4,
         RING = (NESTED ? S * R : R) + 1 + AHEAD,
         ROW = THREADS * V, /* points: row r of all threads */
         PLANE = ROWS * ROW /* … of a tile */
@@ -126,6 +128,14 @@ template <typename T, int R, int S> struct temporal_3d_input {
             for (int r = 0; r < is::ROWS; r++)
                 __pipeline_memcpy_async(to + r * is::ROW + v, plane + (row[r] + at), sizeof(T));
         }
+    }
+    /* Call it to the L2, a thread a line. */
+    __device__ __forceinline__ void prefetch(const T *plane) const
+    {
+        if (loads && whole && threadIdx.x % (128 / sizeof(T) / is::V) == 0)
+#pragma unroll
+            for (int r = 0; r < is::ROWS; r++)
+                prefetch_l2(plane + (row[r] + column));
     }
 };
 
@@ -236,6 +246,9 @@ __global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
                                     shape.plane);
             }
             __pipeline_commit();
+            if (NESTED && k + is::FAR < k_to)
+                input.prefetch(in +
+                               temporal_3d_source(shape.images[AXIS_Z], k + is::FAR) * shape.plane);
             const int past = head + (head < R * is::PLANE ? is::RING - R : -R) * is::PLANE;
             pack<T, V> newest[ROWS];
 #pragma unroll
