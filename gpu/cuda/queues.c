@@ -22,6 +22,9 @@ enum {
     SMALL_POINTS = 1 << 18, /* × passes, of a launch that may be one of a group … */
     GROUP_POINTS = 1 << 21, /* … of so many: the device is done with them in about 10 µs */
     GROUP_MOST = PASSES_JOBS,
+    /* The same of a chain's: a group of one would end before the worker has put the next. A stencil
+     * of more than SMALL_POINTS may have a compiled kernel, which cannot be in a graph. */
+    SMALL_OF_CHAIN = 1 << 20,
     CHAIN_GROUPS = 2, /* of a chain under way: one more may gather meanwhile what comes */
     /* Until a launch of so many, some 80 µs, has ended, what completed before it on its queue can
      * wait: to be woken costs more than to find it then. */
@@ -247,7 +250,9 @@ static uint64_t work_of(const struct launch *launch)
 
 static bool is_small(const struct operation *operation)
 {
-    return work_of(&operation->launch) <= SMALL_POINTS;
+    const struct launch *launch = &operation->launch;
+    const bool of_chain = launch->chain && launch->plan->engine != PLAN_STENCIL;
+    return work_of(launch) <= (of_chain ? SMALL_OF_CHAIN : SMALL_POINTS);
 }
 
 /* How many of the ordered launches begin together: a large one alone, small ones as a group; of a

@@ -72,15 +72,16 @@ bool executions_may_start(struct executions *runs, const struct execution *run)
         return true;
     const bool chained = execution_is_chained(run);
     uint64_t points = 0;
+    unsigned ahead = 0;
     LIST_EACH (struct execution, other, &runs->all, link) {
         if (other == run)
             break;
         if (chained && other->launched && other->chain == run->chain)
-            points += points_of(other);
+            points += points_of(other), ahead++;
         else if (stands_before(other, run))
             return false;
     }
-    return points == 0 || points + points_of(run) <= runs->chain_points;
+    return ahead <= 1 || points + points_of(run) <= runs->chain_points;
 }
 
 /* Count the run in or out among those that use its arrays. */

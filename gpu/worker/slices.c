@@ -108,6 +108,19 @@ void slices_begin(struct slices *slices, const struct plan *plan, bool splits_pa
         slices->next_size = FIRST_PASSES * plan->lines;
 }
 
+/* Of so many passes those that end a pass, or a step of RK4, which a backend may do at once: one at
+ * least. */
+static uint64_t whole_passes(const struct slices *slices, uint64_t passes)
+{
+    const struct plan *plan = slices->launch.plan;
+    const uint64_t each = plan->scheme == SCHEME_RK4 ? (uint64_t)plan->step_passes : 1;
+    const uint64_t imposed = plan->impose ? 1 : 0, done = slices->done / plan->lines;
+    const uint64_t begun = done < imposed ? 0 : (done - imposed) / each; /* steps before this one */
+    const uint64_t end = done + passes;
+    const uint64_t steps = end < imposed ? 0 : (end - imposed) / each;
+    return imposed + (steps > begun ? steps : begun + 1) * each - done;
+}
+
 bool slices_next(struct slices *slices, struct launch *launch)
 {
     if (slices->size || slices->done == slices->total)
@@ -117,9 +130,9 @@ bool slices_next(struct slices *slices, struct launch *launch)
     if (size / lines > SLICE_PASSES)
         size = SLICE_PASSES * lines;
     if (slices->whole_passes)
-        size -= size % lines;
+        size = whole_passes(slices, size / lines) * lines;
     if (size == 0)
-        size = slices->whole_passes ? lines : 1;
+        size = 1;
     if (size > slices->total - slices->done)
         size = slices->total - slices->done;
     slices->size = size;
