@@ -15,12 +15,14 @@ static void put_launch(FILE *file, const struct kernel_key *key, const char *nam
     const struct kernel_tile tile = kernel_tile_of(key);
     fprintf(file,
             "static cudaError_t launch_%s(unsigned blocks, void **arguments, cudaStream_t stream)\n"
-            "{\n    static const cudaError_t allowed = cudaFuncSetAttribute(\n"
-            "        %s, cudaFuncAttributeMaxDynamicSharedMemorySize, %lld);\n"
+            "{\n    static const int64_t shared = kernel_asks(%d, %lld);\n"
+            "    static const cudaError_t allowed = cudaFuncSetAttribute(\n"
+            "        %s, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);\n"
             "    return allowed != cudaSuccess ? cudaErrorInvalidConfiguration\n"
-            "        : cudaLaunchKernel(%s, dim3(blocks), dim3(%d), arguments, %lld, stream);\n}\n",
-            name, name, (long long)tile.shared_bytes, name, tile.wide * tile.high,
-            (long long)tile.shared_bytes);
+            "        : cudaLaunchKernel(%s, dim3(blocks), dim3(%d), arguments, (size_t)shared, "
+            "stream);\n}\n",
+            name, tile.wide * tile.high, (long long)tile.shared_bytes, name, name,
+            tile.wide * tile.high);
 }
 
 static void put_row(FILE *file, const struct kernel_key *key, const char *name)

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "gpu/backend.h"
 #include "gpu/cuda/fault.h"
+#include "gpu/cuda/stencil_kernels.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -66,7 +67,8 @@ static void unload(struct slot *slot)
 static bool load_image(struct slot *slot, const struct load *load)
 {
     const struct kernel_image *image = (const struct kernel_image *)load->image;
-    const int64_t shared = kernel_tile_of(&image->key).shared_bytes;
+    const struct kernel_tile tile = kernel_tile_of(&image->key);
+    const int64_t shared = kernel_asks(tile.wide * tile.high, tile.shared_bytes);
     slot->key = image->key;
     if (!fault_check(cudaLibraryLoadData(&slot->library, image->code, NULL, NULL, 0, NULL, NULL, 0),
                      "cudaLibraryLoadData")) {

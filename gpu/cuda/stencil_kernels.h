@@ -23,6 +23,25 @@ extern const struct stencil_kernel stencil_kernels_0[], stencil_kernels_1[], ste
     stencil_kernels_3[], stencil_kernels_4[], stencil_kernels_5[], stencil_kernels_6[],
     stencil_kernels_7[];
 
+enum {
+    KERNEL_LARGE_THREADS = 512,    /* of a block that keeps a multiprocessor's memory busy alone */
+    KERNEL_ALONE_BYTES = 116 << 10 /* more than half of a multiprocessor's */
+};
+
+/* The shared memory that a launch asks for: of large blocks so much that one of the next job does
+ * not share the multiprocessor, where both would read what the other displaces; on devices that
+ * have less, what the tile takes. */
+static inline int64_t kernel_asks(int threads, int64_t bytes)
+{
+    int device = 0, most = 0;
+    const bool known = cudaGetDevice(&device) == cudaSuccess &&
+                       cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                              device) == cudaSuccess;
+    const bool widens = known && threads >= KERNEL_LARGE_THREADS && bytes < KERNEL_ALONE_BYTES &&
+                        most >= KERNEL_ALONE_BYTES;
+    return widens ? (int64_t)KERNEL_ALONE_BYTES : bytes;
+}
+
 /* The key of the kernel that is to be compiled for the plan. False: it has one, or none is made. */
 bool own_kernel_key(const struct plan *plan, struct kernel_key *key);
 

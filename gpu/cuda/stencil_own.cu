@@ -124,9 +124,10 @@ static cudaError_t launch_blocks(const struct own_pass *pass, int64_t blocks, vo
         return cudaErrorInvalidConfiguration;
     if (pass->common)
         return pass->common->launch((unsigned)blocks, arguments, stream);
-    const cudaError_t error = cudaLaunchKernel(pass->compiled, dim3((unsigned)blocks),
-                                               dim3((unsigned)(tile.wide * tile.high)), arguments,
-                                               (size_t)tile.shared_bytes, stream);
+    const int threads = tile.wide * tile.high;
+    const cudaError_t error =
+        cudaLaunchKernel(pass->compiled, dim3((unsigned)blocks), dim3((unsigned)threads), arguments,
+                         (size_t)kernel_asks(threads, tile.shared_bytes), stream);
     if (error == cudaSuccess && !pass->is_trial)
         compiled_used(pass->compiled, stream);
     return error;

@@ -59,6 +59,7 @@ enum {
     cudaHostRegisterReadOnly = 8,
     cudaDevAttrCanUseHostPointerForRegisteredMem = 91
 };
+cudaError_t cudaGetDevice(int *index);
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int index);
 cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);

@@ -503,6 +503,12 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int index
     return cudaSuccess;
 }
 
+cudaError_t cudaGetDevice(int *index)
+{
+    *index = 0;
+    return cudaSuccess;
+}
+
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int index)
 {
     (void)index;
