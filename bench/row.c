@@ -155,8 +155,11 @@ void row_add_with_block(const char *name, const struct job *job, const void *blo
         if (wanted(row) || (product && against == AGAINST_CLASSICS))
             which[count++] = i;
     }
-    if (count == 0 || bench.row_count + count > ROWS_MOST ||
-        job_bytes(job) * (uint64_t)(moved + 1) > bench.runner->free_bytes() / 10 * 9)
+    if (bench.row_count + count > ROWS_MOST) {
+        fprintf(stderr, "%s: more than %d rows\n", name, ROWS_MOST);
+        exit(1);
+    }
+    if (count == 0 || job_bytes(job) * (uint64_t)(moved + 1) > bench.runner->free_bytes() / 10 * 9)
         return;
     struct bed *bed = malloc(sizeof *bed);
     if (!bed)

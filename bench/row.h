@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum {
-    ROWS_MOST = 256,
+    ROWS_MOST = 512,
     COPIES_MOST = 64,
     ONLY_MOST = 16,
     CHECK_STEPS = 37, /* of a diffusion: groups of steps as full as those timed, and others */
