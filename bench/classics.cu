@@ -377,7 +377,7 @@ static bool all_are(const struct job *job, int axis, enum boundary_kind kind)
 static bool fits(const struct job *job)
 {
     return job->dtype == DTYPE_F32 && job->batch == 1 && !job->more.coefficient &&
-           !job->more.source && job_points(job) <= INT32_MAX &&
+           !job->more.source && !job->more.coordinates && job_points(job) <= INT32_MAX &&
            std::max({job->n[AXIS_Y], job->n[AXIS_Z]}) <= UINT16_MAX;
 }
 
