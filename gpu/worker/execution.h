@@ -120,8 +120,8 @@ bool execution_is_chained(const struct execution *run);
 void executions_start(struct executions *runs, struct execution *run);
 
 /* Does no run before it, no want of a slot, no download of what it writes, and no upload from a
- * region of what it uses stand in its way? What has been launched of its chain does not, where it is one run, or
- * all of that is no more than chain_points. */
+ * region of what it uses stand in its way? What has been launched of its chain does not, where it
+ * is one run, or all of that is no more than chain_points. */
 bool executions_may_start(struct executions *runs, const struct execution *run);
 
 /* A copy or launch of it that the span tells of has been going on for so many µs. */
