@@ -30,9 +30,14 @@ static uint64_t mapped_bytes(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* To `most`, or what there is where that is less: nobody may raise a hard limit. */
 static bool limit(int resource, uint64_t most)
 {
-    const struct rlimit limits = {most, most};
+    struct rlimit limits;
+    if (getrlimit(resource, &limits) != 0)
+        return false;
+    const rlim_t to = limits.rlim_max < most ? limits.rlim_max : (rlim_t)most;
+    limits = (struct rlimit){to, to};
     return setrlimit(resource, &limits) == 0;
 }
 

@@ -116,6 +116,7 @@ def test_what_needs_no_kernel_starts_no_compiler(programs):
 
 
 @needs_nvrtc
+@needs_root  # /proc tells others nothing of a process that is not dumpable
 def test_the_compiler_is_locked_in(programs):
     with serve(programs) as daemon, daemon.client() as client:
         run_until_kernels(daemon, client, 5, 1)
