@@ -223,7 +223,7 @@ static void worker_gone(struct device *device)
     device->socket = -1;
     channel_queue_free(&device->queue);
     memset(&device->inbox, 0, sizeof device->inbox);
-    memset(&device->kernels, 0, sizeof device->kernels);
+    kernels_worker_lost(device);
     orders_forget(device);
 
     /* A task that fails makes room for the next, whose arrays are lost too. */

@@ -213,3 +213,12 @@ void kernel_file_write(const char *folder, const char *name, const uint8_t *imag
     if (directory >= 0)
         close(directory);
 }
+
+void kernel_file_remove(const char *folder, const char *name)
+{
+    const int directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        return;
+    unlinkat(directory, name, 0);
+    close(directory);
+}

@@ -31,3 +31,6 @@ uint8_t *kernel_file_read(const char *folder, const char *name, const struct ker
 
 /* Write it, under another name until it is whole. A failure is logged. */
 void kernel_file_write(const char *folder, const char *name, const uint8_t *image, uint64_t bytes);
+
+/* If it is there. */
+void kernel_file_remove(const char *folder, const char *name);

@@ -18,7 +18,7 @@ enum kernel_state {
     KERNEL_READ,  /* a file is looked for */
     KERNEL_COMPILING,
     KERNEL_KEPT,
-    KERNEL_REFUSED /* it did not compile: it is not tried again while it has its slot */
+    KERNEL_REFUSED /* it did not compile, or ended workers: not tried again while it has its slot */
 };
 
 struct kernel {
@@ -30,17 +30,20 @@ struct kernel {
     uint64_t used;     /* kernels->clock */
     uint64_t held;     /* bytes charged to the user */
     bool was_lost;     /* a compiler has ended with it */
+    bool is_suspect;   /* a worker has ended soon after it got it */
     uint8_t *image;    /* KEPT */
     uint64_t image_bytes;
     char name[KERNEL_FILE_NAME]; /* of its file */
 };
 
-/* A file that a thread reads or writes. */
+enum file_task { FILE_READ, FILE_WRITE, FILE_REMOVE };
+
+/* What a thread does with a file. */
 struct file_work {
     uv_work_t request;
     struct kernels *kernels;
-    uint64_t number; /* of the kernel; reading */
-    bool writes;
+    uint64_t number; /* of the kernel */
+    enum file_task task;
     struct kernel_key key;
     char name[KERNEL_FILE_NAME];
     uint8_t *image; /* that is written, or was read; owned */
@@ -92,6 +95,12 @@ static void free_slot(struct kernels *kernels, int slot)
 
 /* --- to the workers --- */
 
+static void note_sent(struct device *device, int slot)
+{
+    device->kernels.number[slot] = device->devices->kernels.slots[slot]->number;
+    device->kernels.at_ns[slot] = uv_hrtime();
+}
+
 static void send_kernel(struct device *device, int slot)
 {
     const struct kernel *kernel = device->devices->kernels.slots[slot];
@@ -106,7 +115,7 @@ static void send_kernel(struct device *device, int slot)
     if (descriptors_are_few(device->devices->users, descriptor))
         close(descriptor);
     else if (channel_queue_push(&device->queue, &message, NULL, descriptor))
-        device->kernels.number[slot] = kernel->number;
+        note_sent(device, slot);
 }
 
 static void send_all(struct kernels *kernels, int slot)
@@ -128,8 +137,10 @@ uint32_t kernels_count(const struct device *device)
 static void on_file_thread(uv_work_t *request)
 {
     struct file_work *work = request->data;
-    if (work->writes)
+    if (work->task == FILE_WRITE)
         kernel_file_write(work->kernels->folder, work->name, work->image, work->bytes);
+    else if (work->task == FILE_REMOVE)
+        kernel_file_remove(work->kernels->folder, work->name);
     else
         work->image = kernel_file_read(work->kernels->folder, work->name, &work->key, &work->bytes);
 }
@@ -161,7 +172,7 @@ static void on_file(uv_work_t *request, int status)
     struct kernels *kernels = work->kernels;
     const int slot = slot_of(kernels, work->number);
     kernels->files--;
-    if (status == 0 && !work->writes && !kernels->closed && slot < CHANNEL_KERNELS) {
+    if (status == 0 && work->task == FILE_READ && !kernels->closed && slot < CHANNEL_KERNELS) {
         if (work->image)
             keep(kernels, slot, work->image, work->bytes);
         else
@@ -174,23 +185,23 @@ static void on_file(uv_work_t *request, int status)
     go_on(kernels);
 }
 
-/* image NULL: read it. Else it is written, and the thread's copy is its own. False: no memory. */
-static bool begin_file(struct kernels *kernels, const struct kernel *kernel, bool writes)
+/* What is written is the thread's own copy. False: no memory. */
+static bool begin_file(struct kernels *kernels, const struct kernel *kernel, enum file_task task)
 {
     struct file_work *work = calloc(1, sizeof *work);
     if (!work)
         return false;
     *work = (struct file_work){.kernels = kernels,
                                .number = kernel->number,
-                               .writes = writes,
+                               .task = task,
                                .key = kernel->key,
                                .bytes = kernel->image_bytes};
     memcpy(work->name, kernel->name, sizeof work->name);
     work->request.data = work;
-    work->image = writes ? malloc(work->bytes) : NULL;
+    work->image = task == FILE_WRITE ? malloc(work->bytes) : NULL;
     if (work->image)
         memcpy(work->image, kernel->image, work->bytes);
-    if ((writes && !work->image) ||
+    if ((task == FILE_WRITE && !work->image) ||
         uv_queue_work(kernels->devices->loop, &work->request, on_file_thread, on_file) != 0) {
         free(work->image);
         free(work);
@@ -198,6 +209,39 @@ static bool begin_file(struct kernels *kernels, const struct kernel *kernel, boo
     }
     kernels->files++;
     return true;
+}
+
+/* It is not sent any more. */
+static void refuse(struct kernel *kernel)
+{
+    log_warning("a stencil of %u points goes without a kernel of its own: two workers ended soon "
+                "after they got it",
+                kernel->key.points);
+    memory_release(kernel->user, kernel->image_bytes);
+    kernel->held -= kernel->image_bytes;
+    free(kernel->image);
+    kernel->image = NULL;
+    kernel->image_bytes = 0;
+    kernel->state = KERNEL_REFUSED;
+}
+
+void kernels_worker_lost(struct device *device)
+{
+    struct kernels *kernels = &device->devices->kernels;
+    const struct kernels_sent sent = device->kernels;
+    const uint64_t now_ns = uv_hrtime();
+    memset(&device->kernels, 0, sizeof device->kernels);
+    for (int i = 0; i < CHANNEL_KERNELS && !kernels->closed; i++) {
+        struct kernel *kernel = kernels->slots[i];
+        if (!kernel || kernel->state != KERNEL_KEPT || sent.number[i] != kernel->number ||
+            now_ns - sent.at_ns[i] >= KERNELS_TRIAL_NS)
+            continue;
+        if (kernels->folder)
+            begin_file(kernels, kernel, FILE_REMOVE);
+        if (kernel->is_suspect)
+            refuse(kernel);
+        kernel->is_suspect = true;
+    }
 }
 
 /* --- the compiler --- */
@@ -219,7 +263,7 @@ static void on_compiled(struct compiler *compiler, const uint8_t *code, uint32_t
     memcpy(image->code, code, bytes);
     keep(kernels, slot_of(kernels, kernel->number), (uint8_t *)image, image_bytes);
     if (kernels->folder)
-        begin_file(kernels, kernel, true);
+        begin_file(kernels, kernel, FILE_WRITE);
 }
 
 /* Not always by its fault: it is tried once more. */
@@ -248,7 +292,7 @@ static void look_for_file(struct kernels *kernels, struct kernel *kernel)
     if (kernels->folder &&
         kernel_file_name(&kernel->key, kernel->architecture, kernels->compiler.nvrtc,
                          kernel->name) &&
-        begin_file(kernels, kernel, false))
+        begin_file(kernels, kernel, FILE_READ))
         kernel->state = KERNEL_READ;
 }
 

@@ -21,6 +21,7 @@ struct kernel;
 
 enum { KERNELS_OF_USER = CHANNEL_KERNELS / 4, KERNELS_AT_ONCE = 16 };
 #define KERNELS_EVERY_NS UINT64_C(2000000000)
+#define KERNELS_TRIAL_NS UINT64_C(5000000000)
 
 struct kernels {
     struct devices *devices;
@@ -36,6 +37,7 @@ struct kernels {
 /* What a worker has in its slots: 0 or numbers of kernels. */
 struct kernels_sent {
     uint64_t number[CHANNEL_KERNELS];
+    uint64_t at_ns[CHANNEL_KERNELS]; /* when */
 };
 
 void kernels_open(struct kernels *kernels, struct devices *devices);
@@ -47,6 +49,10 @@ void kernels_free(struct kernels *kernels);
  * have it. block: the job's. */
 void kernels_use(struct device *device, struct user *user, const struct job *job,
                  const uint8_t *block);
+
+/* The device's worker has ended. A kernel that it got less than KERNELS_TRIAL_NS before may be the
+ * reason: its file goes, and the second time its stencil goes without. */
+void kernels_worker_lost(struct device *device);
 
 /* How many the worker was sent. */
 uint32_t kernels_count(const struct device *device);

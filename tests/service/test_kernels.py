@@ -132,6 +132,23 @@ def test_the_compiler_is_locked_in(programs):
 
 
 @needs_nvrtc
+def test_a_kernel_that_ends_workers_is_not_sent_again(programs, tmp_path):
+    folder = tmp_path / "kept"
+    with serve(programs, "--kernel-cache", str(folder)) as daemon, daemon.client() as client:
+        run_until_kernels(daemon, client, 5, 1)
+        eventually(lambda: len(list(folder.iterdir())) == 1, "a file")
+        daemon.kill_worker()  # it may have been the kernel: it is tried once more, its file is not
+        run_until_kernels(daemon, client, 5, 1)
+        eventually(lambda: not list(folder.iterdir()), "no file")
+        daemon.kill_worker()
+        expected = run(client, 5)
+        time.sleep(0.3)
+        numpy.testing.assert_array_equal(run(client, 5), expected)
+        assert kernels_of(daemon) == [0]
+        run_until_kernels(daemon, client, 6, 1)  # others are
+
+
+@needs_nvrtc
 def test_a_dead_or_hung_compiler_is_replaced(programs):
     with serve(programs) as daemon, daemon.client() as client:
         run_until_kernels(daemon, client, 5, 1)
