@@ -57,13 +57,14 @@ struct graph {
 struct stream {
     pthread_t thread;
     struct order *first, **end; /* the one at work is still among them */
+    pthread_cond_t filled;      /* there is a first one */
     unsigned seed;
     struct graph *captures; /* NULL: it does not */
 };
 
 static struct {
     pthread_mutex_t mutex;   /* guards streams and events */
-    pthread_cond_t changed;  /* any of them */
+    pthread_cond_t changed;  /* an event, or what a stream has */
     pthread_mutex_t kernels; /* pass_launch() has one caller at a time */
     struct stream *streams[STREAMS_MOST];
     int count;
@@ -153,7 +154,7 @@ static void *run(void *argument)
     do {
         pthread_mutex_lock(&device.mutex);
         while (!stream->first)
-            pthread_cond_wait(&device.changed, &device.mutex);
+            pthread_cond_wait(&stream->filled, &device.mutex);
         struct order *order = stream->first;
         pthread_mutex_unlock(&device.mutex);
         if (rand_r(&stream->seed) % LATE_EVERY == 0)
@@ -218,7 +219,7 @@ static cudaError_t put(cudaStream_t stream_, const struct order *given)
         order->count = order->event->recorded;
     *stream->end = order;
     stream->end = &order->next;
-    pthread_cond_broadcast(&device.changed);
+    pthread_cond_signal(&stream->filled);
     pthread_mutex_unlock(&device.mutex);
     return cudaSuccess;
 }
@@ -232,6 +233,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream_, unsigned flags)
     if (!stream || device.count == STREAMS_MOST)
         broken("too many streams");
     stream->end = &stream->first;
+    pthread_cond_init(&stream->filled, NULL);
     stream->seed = (unsigned)device.count;
     device.streams[device.count++] = stream;
     *stream_ = stream;
@@ -243,6 +245,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     put(stream, &(struct order){.kind = KIND_END});
     pthread_join(((struct stream *)stream)->thread, NULL);
+    pthread_cond_destroy(&((struct stream *)stream)->filled);
     free(stream);
     device.count--;
     return cudaSuccess;
