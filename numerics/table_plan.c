@@ -73,7 +73,6 @@ static void plain_axis(int a, struct plan *plan)
         struct side *side = &axis->side[s];
         *side = header->axis_of[a].side[s];
         side->rows = s == SIDE_LOW ? rows->low : rows->high;
-        plan->holds |= side->held > 0;
         for (int d = 0; d < side->rows; d++) {
             const struct table_row_f64 row =
                 table_row(header, header, rows, s == SIDE_LOW ? d : rows->low + d);
@@ -91,10 +90,13 @@ void table_to_plan(struct plan *plan, const struct job *job)
     plan->simple = plan->plain || is_simple(plan, job);
     plan->inner = plan->simple || is_inner(plan);
     for (int a = 0; a < job->axes; a++)
-        for (int s = 0; s < SIDE_COUNT && !plan->plain; s++)
-            plan->axis[a].side[s].apart =
-                (int32_t)(s == SIDE_LOW ? header->axis_of[a].low
-                                        : header->axis_of[a].n - header->axis_of[a].high);
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            plan->holds |= header->axis_of[a].side[s].held > 0;
+            if (!plan->plain)
+                plan->axis[a].side[s].apart =
+                    (int32_t)(s == SIDE_LOW ? header->axis_of[a].low
+                                            : header->axis_of[a].n - header->axis_of[a].high);
+        }
     if (!plan->inner)
         return;
     plan->shared = header->shared;

@@ -201,12 +201,8 @@ static inline bool rows_are_packs(const struct plan *plan)
 static inline bool columns_take(struct geometry *g, size_t bytes)
 {
     const struct table_header *header = table_of(g->plan);
-    int device, most;
     if (header->active != (1 << AXIS_COUNT) - 1 || header->axis_of[AXIS_Z].stride > UINT32_MAX ||
-        cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
-            cudaSuccess ||
-        bytes > (size_t)most)
+        bytes > (size_t)block_shared_bytes())
         return false;
     for (int a = 0; a < AXIS_COUNT; a++)
         if (header->axis_of[a].n > INT32_MAX / 2)

@@ -50,6 +50,16 @@ struct geometry {
 void geometry_init(struct geometry *geometry, const struct plan *plan, uint64_t from, uint64_t to,
                    unsigned jobs, int slot, int units, cudaStream_t stream);
 
+/* The most shared memory that a block of the device at hand may ask for; 0: unknown. */
+static inline int block_shared_bytes(void)
+{
+    int device = 0, bytes = 0;
+    const bool known = cudaGetDevice(&device) == cudaSuccess &&
+                       cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                              device) == cudaSuccess;
+    return known ? bytes : 0;
+}
+
 /* After a change of the interior: sets has_interior, and the boundary to all other points. */
 void geometry_boundary(struct geometry *geometry);
 

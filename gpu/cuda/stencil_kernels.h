@@ -33,12 +33,8 @@ enum {
  * have less, what the tile takes. */
 static inline int64_t kernel_asks(int threads, int64_t bytes)
 {
-    int device = 0, most = 0;
-    const bool known = cudaGetDevice(&device) == cudaSuccess &&
-                       cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                                              device) == cudaSuccess;
-    const bool widens = known && threads >= KERNEL_LARGE_THREADS && bytes < KERNEL_ALONE_BYTES &&
-                        most >= KERNEL_ALONE_BYTES;
+    const bool widens = threads >= KERNEL_LARGE_THREADS && bytes < KERNEL_ALONE_BYTES &&
+                        block_shared_bytes() >= KERNEL_ALONE_BYTES;
     return widens ? (int64_t)KERNEL_ALONE_BYTES : bytes;
 }
 

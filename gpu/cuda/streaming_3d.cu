@@ -451,12 +451,8 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
 template <class Column> static bool has_long(const struct geometry *g)
 {
     const int64_t n = g->plan->axis[AXIS_X].n;
-    int device, bytes;
     return g->jobs == 1 && (n + Column::X - 1) / Column::X * Column::X - n < n / 8 &&
-           cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
-               cudaSuccess &&
-           sizeof(Column) <= (size_t)bytes;
+           sizeof(Column) <= (size_t)block_shared_bytes();
 }
 
 template <typename T, int R, enum point_kind KIND>

@@ -307,11 +307,7 @@ static bool choose_ring(struct table_face *face, const struct geometry *g, int u
         if (ring->ahead == RING_AHEAD_LEAST || ring_bytes(ring, header) <= RING_BYTES)
             break;
     }
-    int device, most;
-    return ring->copies <= THREADS && cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
-               cudaSuccess &&
-           ring_bytes(ring, header) <= most;
+    return ring->copies <= THREADS && ring_bytes(ring, header) <= block_shared_bytes();
 }
 
 /* How the blocks of a face divide it; false: they cannot. */

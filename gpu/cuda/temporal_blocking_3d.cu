@@ -112,21 +112,11 @@ static cudaError_t temporal_3d_run(const struct geometry *g, const void *in, voi
                             g->stream);
 }
 
-/* Does a side hold any points? */
-static bool temporal_3d_holds(const struct plan *plan)
-{
-    bool holds = false;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        for (int side = 0; side < SIDE_COUNT; side++)
-            holds |= table_of(plan)->axis_of[a].side[side].held > 0;
-    return holds;
-}
-
 template <typename T, int R, int S, bool NESTED>
 static cudaError_t temporal_3d_weighted(const struct geometry *g, const void *in, void *out,
                                         int steps)
 {
-    const bool plain = steps == S && !temporal_3d_holds(g->plan);
+    const bool plain = steps == S && !g->plan->holds;
     if (g->plan->shared)
         return plain ? temporal_3d_run<T, R, S, NESTED, true, true>(g, in, out, steps)
                      : temporal_3d_run<T, R, S, NESTED, true, false>(g, in, out, steps);
@@ -140,12 +130,7 @@ template <typename T, int R> static int temporal_3d_fit(bool nested)
 {
     using is = temporal_3d<T, R, 1>;
     constexpr int ring = temporal_3d<T, R, STAGE_PARTS, true>::RING;
-    int device = 0, bytes = 0;
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
-            cudaSuccess)
-        return 0;
-    const int planes = bytes / (int)(is::PLANE * sizeof(T));
+    const int planes = block_shared_bytes() / (int)(is::PLANE * sizeof(T));
     if (nested)
         return R == 1 && planes >= ring + 2 * (STAGE_PARTS - 1) ? STAGE_PARTS : 0;
     const int steps = planes < is::RING ? 0 : (planes - is::RING) / 2 + 1;

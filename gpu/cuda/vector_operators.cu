@@ -397,11 +397,8 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
     const int64_t columns_x = (shape.n + Column::X - 1) / Column::X;
     const int64_t columns_y = (rows + Column::Y - 1) / Column::Y;
     const int64_t columns = columns_x * columns_y * (AXES == 3 ? (int64_t)plan->batch : 1);
-    int device = 0, bytes = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (shape.plane > UINT32_MAX || columns > INT32_MAX || planes > INT32_MAX ||
-        bytes < Column::BYTES)
+        block_shared_bytes() < Column::BYTES)
         return cudaErrorInvalidConfiguration;
     const int64_t length =
         column_length(planes, columns, (int64_t)g->units * Column::BLOCKS, R + Column::AHEAD);
