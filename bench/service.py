@@ -305,7 +305,7 @@ def chain_rows(table, server, n, rounds):
 
 
 def all_chain_rows(table, server):
-    """A repeated round at 64³ is one graph; larger operators are too large for it: each is a launch."""
+    """A repeated round at 64³ and 66³ is one graph; operators of 512³ are too large: each is a launch."""
     for n, rounds in (64, 1000), (66, 1000), (512, 100):
         chain_rows(table, server, n, rounds // 10 if server.options.quick else rounds)
 

@@ -108,17 +108,25 @@ void slices_begin(struct slices *slices, const struct plan *plan, bool splits_pa
         slices->next_size = FIRST_PASSES * plan->lines;
 }
 
-/* Of so many passes those that end a pass, or a step of RK4, which a backend may do at once: one at
- * least. */
+/* May a slice end before that pass? A step of RK4 is not cut: a backend may do it at once. */
+static bool may_end(const struct plan *plan, uint64_t pass)
+{
+    return plan->scheme != SCHEME_RK4 || stage_of(plan, pass - 1).steps_done > 0;
+}
+
+/* As many of the next passes as a slice may end after, one at least. */
 static uint64_t whole_passes(const struct slices *slices, uint64_t passes)
 {
     const struct plan *plan = slices->launch.plan;
-    const uint64_t each = plan->scheme == SCHEME_RK4 ? (uint64_t)plan->step_passes : 1;
-    const uint64_t imposed = plan->impose ? 1 : 0, done = slices->done / plan->lines;
-    const uint64_t begun = done < imposed ? 0 : (done - imposed) / each; /* steps before this one */
-    const uint64_t end = done + passes;
-    const uint64_t steps = end < imposed ? 0 : (end - imposed) / each;
-    return imposed + (steps > begun ? steps : begun + 1) * each - done;
+    const uint64_t done = slices->done / plan->lines;
+    uint64_t end = done + passes;
+    while (end > done && !may_end(plan, end))
+        end--;
+    if (end == done)
+        do
+            end++;
+        while (!may_end(plan, end));
+    return end - done;
 }
 
 bool slices_next(struct slices *slices, struct launch *launch)

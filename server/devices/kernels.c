@@ -95,12 +95,6 @@ static void free_slot(struct kernels *kernels, int slot)
 
 /* --- to the workers --- */
 
-static void note_sent(struct device *device, int slot)
-{
-    device->kernels.number[slot] = device->devices->kernels.slots[slot]->number;
-    device->kernels.at_ns[slot] = uv_hrtime();
-}
-
 static void send_kernel(struct device *device, int slot)
 {
     const struct kernel *kernel = device->devices->kernels.slots[slot];
@@ -112,10 +106,12 @@ static void send_kernel(struct device *device, int slot)
     const int descriptor = channel_sealed(kernel->image, kernel->image_bytes);
     if (descriptor < 0)
         return;
-    if (descriptors_are_few(device->devices->users, descriptor))
+    if (descriptors_are_few(device->devices->users, descriptor)) {
         close(descriptor);
-    else if (channel_queue_push(&device->queue, &message, NULL, descriptor))
-        note_sent(device, slot);
+    } else if (channel_queue_push(&device->queue, &message, NULL, descriptor)) {
+        device->kernels.number[slot] = kernel->number;
+        device->kernels.at_ns[slot] = uv_hrtime();
+    }
 }
 
 static void send_all(struct kernels *kernels, int slot)
@@ -228,13 +224,12 @@ static void refuse(struct kernel *kernel)
 void kernels_worker_lost(struct device *device)
 {
     struct kernels *kernels = &device->devices->kernels;
-    const struct kernels_sent sent = device->kernels;
+    const struct kernels_sent *sent = &device->kernels;
     const uint64_t now_ns = uv_hrtime();
-    memset(&device->kernels, 0, sizeof device->kernels);
     for (int i = 0; i < CHANNEL_KERNELS && !kernels->closed; i++) {
         struct kernel *kernel = kernels->slots[i];
-        if (!kernel || kernel->state != KERNEL_KEPT || sent.number[i] != kernel->number ||
-            now_ns - sent.at_ns[i] >= KERNELS_TRIAL_NS)
+        if (!kernel || kernel->state != KERNEL_KEPT || sent->number[i] != kernel->number ||
+            now_ns - sent->at_ns[i] >= KERNELS_TRIAL_NS)
             continue;
         if (kernels->folder)
             begin_file(kernels, kernel, FILE_REMOVE);
@@ -242,6 +237,7 @@ void kernels_worker_lost(struct device *device)
             refuse(kernel);
         kernel->is_suspect = true;
     }
+    memset(&device->kernels, 0, sizeof device->kernels);
 }
 
 /* --- the compiler --- */

@@ -140,6 +140,18 @@ static void random_sides(struct random *random, struct job *job, uint32_t kinds)
     }
 }
 
+/* One or two steps, of any type and accuracy. */
+static void begin(struct random *random, struct sample *stencil, int axes)
+{
+    struct job *job = &stencil->job;
+    memset(stencil, 0, sizeof *stencil);
+    job_init(job);
+    job->dtype = (uint8_t)random_below(random, 2);
+    job->axes = (uint8_t)axes;
+    job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
+    job->steps = 1 + random_below(random, 2);
+}
+
 static void complete(struct random *random, struct sample *stencil)
 {
     struct failure failure = {.code = STATUS_OK};
@@ -158,12 +170,7 @@ void random_upwind_stencil(struct random *random, int axes, struct sample *stenc
     int32_t offsets[MOST][AXIS_COUNT], o[AXIS_COUNT];
     double weights[MOST];
     uint32_t points = 0;
-    memset(stencil, 0, sizeof *stencil);
-    job_init(job);
-    job->dtype = (uint8_t)random_below(random, 2);
-    job->axes = (uint8_t)axes;
-    job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
-    job->steps = 1 + random_below(random, 2);
+    begin(random, stencil, axes);
     for (int a = 0; a < axes; a++) {
         job->n[a] = 1 + random_below(random, random_below(random, 2) ? 12 : 40);
         job->spacing[a] = random_between(random, 0.25, 2);
@@ -185,12 +192,7 @@ void random_upwind_stencil(struct random *random, int axes, struct sample *stenc
 void random_cube_stencil(struct random *random, struct sample *stencil)
 {
     struct job *job = &stencil->job;
-    memset(stencil, 0, sizeof *stencil);
-    job_init(job);
-    job->dtype = (uint8_t)random_below(random, 2);
-    job->axes = AXIS_COUNT;
-    job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
-    job->steps = 1 + random_below(random, 2);
+    begin(random, stencil, AXIS_COUNT);
     job->batch = 1 + random_below(random, 2);
     job->n[AXIS_X] = random_below(random, 3) ? 128 + 2 * random_below(random, 80)
                                              : 256 + 4 * random_below(random, 20);
