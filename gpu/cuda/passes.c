@@ -31,10 +31,20 @@ void passes_constants_init(struct passes_constants *constants, const struct plan
     constants->centre_f32 = (float)plan->centre[active];
 }
 
+static bool is_along_x(const struct plan *plan)
+{
+    const struct plan_axis *axis = plan->axis;
+    return axis[AXIS_X].active && !axis[AXIS_Y].active && !axis[AXIS_Z].active;
+}
+
 static uint64_t along_x_passes(const struct geometry *g)
 {
-    const struct plan_axis *axis = g->plan->axis;
-    return !g->plan->indexed && axis[AXIS_X].active && !axis[AXIS_Y].active && !axis[AXIS_Z].active;
+    return is_along_x(g->plan) && !g->plan->indexed;
+}
+
+static uint64_t along_x_indexed_passes(const struct geometry *g)
+{
+    return is_along_x(g->plan) && g->plan->indexed && g->plan->radius <= CENTRED_RADIUS;
 }
 
 static uint64_t along_y_z_passes(const struct geometry *g)
@@ -50,8 +60,9 @@ static uint64_t along_y_z_unaligned_passes(const struct geometry *g)
 static uint64_t streaming_2d_passes(const struct geometry *g)
 {
     const struct plan_axis *axis = g->plan->axis;
-    if (g->plan->indexed) /* a derivative along x, and sums in a plane */
-        return axis[AXIS_X].active && !axis[AXIS_Z].active && g->plan->radius <= CENTRED_RADIUS;
+    if (g->plan->indexed) /* sums in a plane */
+        return axis[AXIS_X].active && axis[AXIS_Y].active && !axis[AXIS_Z].active &&
+               g->plan->radius <= CENTRED_RADIUS;
     return axis[AXIS_Y].active || axis[AXIS_Z].active;
 }
 
@@ -81,6 +92,9 @@ static const struct family {
 } families[] = {
     /* x alone: neighbours are in the same row, nothing to march along. */
     {"along_x", "row", along_x_passes, along_x_launch, NULL, true, NULL},
+    /* … with a row for each point, kept for all rows of the fields. */
+    {"along_x_indexed", "along_x_indexed", along_x_indexed_passes, along_x_indexed_launch, NULL,
+     false, NULL},
     /* float32 along y or z in rows of odd length: stores of whole sectors. */
     {"along_y_z_unaligned", "sectors", along_y_z_unaligned_passes, along_y_z_unaligned_launch, NULL,
      true, NULL},

@@ -35,17 +35,15 @@ template <typename T, int R> struct streaming_2d_shape {
     index_rows by_index;
 };
 
-/* Steps: as many as fit the registers; in 3D a single one has 2R + 3 loads in flight. REACH: along
- * the marching axis. */
-template <int R, int V, bool X, bool Y, enum point_kind KIND, bool ALONG_X>
+/* Steps: as many as fit the registers; in 3D a single one has 2R + 3 loads in flight. */
+template <int R, int V, bool X, bool Y, enum point_kind KIND>
 struct streaming_2d_block {
     enum {THREADS = KIND == INDEXED ? 128
                     : Y             ? 512
                                     : 256,
           STEPS = V == 1 || (Y && R > 2) ? 1
-                  : X && !ALONG_X        ? 2
-                                         : 4,
-          REACH = ALONG_X ? 0 : R};
+                  : X                    ? 2
+                                         : 4};
 };
 
 /* f above + f below, m rows apart from row y at `f`. */
@@ -64,15 +62,14 @@ load_y_pair(const T *f, int64_t y, int m, bool inside, const struct plan_axis *a
     return pair;
 }
 
-/* ALONG_X: x alone. */
-template <typename T, int R, int V, bool X, bool Y, enum point_kind KIND, bool ALONG_X, class Jobs>
-__global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y, KIND, ALONG_X>::THREADS)
+template <typename T, int R, int V, bool X, bool Y, enum point_kind KIND, class Jobs>
+__global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y, KIND>::THREADS)
     streaming_2d_kernel(const __grid_constant__ streaming_2d_shape<T, R> shape,
                         const T *__restrict__ in, T *__restrict__ out,
                         const __grid_constant__ Jobs jobs)
 {
-    using Block = streaming_2d_block<R, V, X, Y, KIND, ALONG_X>;
-    constexpr int STEPS = Block::STEPS, REACH = Block::REACH;
+    using Block = streaming_2d_block<R, V, X, Y, KIND>;
+    constexpr int STEPS = Block::STEPS;
     const int64_t x0 = ((int64_t)(blockIdx.x % shape.blocks_x) * blockDim.x + threadIdx.x) * V;
     uint64_t item = (uint64_t)(blockIdx.x / shape.blocks_x) * blockDim.y + threadIdx.y;
     if (x0 >= shape.n || item >= (uint64_t)(shape.rows * shape.marches * shape.outer))
@@ -116,17 +113,14 @@ __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y, KIND, ALONG_X>:
         }
     }
 
-    pack<T, V> queue[2 * REACH + STEPS]; /* of the points first − REACH … */
+    pack<T, V> queue[2 * R + STEPS]; /* of the points first − R … */
 #pragma unroll
-    for (int i = 0; i < 2 * REACH; i++)
-        queue[i] = load_pack<V>(base + source(axis, first - REACH + i) * shape.stride + x0);
+    for (int i = 0; i < 2 * R; i++)
+        queue[i] = load_pack<V>(base + source(axis, first - R + i) * shape.stride + x0);
     for (int64_t k = first; k < last; k += STEPS) {
 #pragma unroll
         for (int s = 0; s < STEPS; s++)
-            if constexpr (ALONG_X)
-                queue[s] = load_pack<V>(base + min(k + s, last - 1) * shape.stride + x0);
-            else
-                queue[2 * R + s] = load_pack<V>(base + source(axis, k + R + s) * shape.stride + x0);
+            queue[2 * R + s] = load_pack<V>(base + source(axis, k + R + s) * shape.stride + x0);
         pack<T, V> term_base[STEPS], term_source[STEPS];
         if constexpr (KIND != CENTRED) {
 #pragma unroll
@@ -145,16 +139,14 @@ __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y, KIND, ALONG_X>:
             const T *row = base + (k + s) * shape.stride;
             T xs[V + 2 * R];
             if (X)
-                load_row<R, V, T>(xs, row, x0, edges, queue[REACH + s], &plan->axis[AXIS_X]);
+                load_row<R, V, T>(xs, row, x0, edges, queue[R + s], &plan->axis[AXIS_X]);
             pack<T, V> acc;
             if constexpr (KIND == INDEXED) {
-                /* Beside −0 a first product is itself. */
                 pack<T, V> sum[1];
 #pragma unroll
                 for (int v = 0; v < V; v++)
-                    sum[0].v[v] = shape.odd ? -T(0)
-                                            : begin_sum(shape.terms, weights.centre,
-                                                        queue[REACH + s].v[v], term_base[s].v[v]);
+                    sum[0].v[v] = begin_sum(shape.terms, weights.centre, queue[R + s].v[v],
+                                            term_base[s].v[v]);
                 auto value_x = [&](int t, int, int v) { return xs[v + t]; };
                 if (shape.by_index.axes >> AXIS_X & 1)
                     add_taps<R>(
@@ -162,16 +154,14 @@ __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y, KIND, ALONG_X>:
                         [&](int t, int, int v) { return has_x[t > 0][v]; });
                 else
                     add_pairs<R>(sum, weights.c[AXIS_X], shape.by_index.pairs[AXIS_X], value_x);
-                if constexpr (!ALONG_X) {
-                    auto value_y = [&](int t, int, int v) { return queue[s + t].v[v]; };
-                    if (shape.by_index.axes >> AXIS_Y & 1) {
-                        const auto taps_y = row_of<T, R>(shape.by_index, AXIS_Y, k + s);
-                        add_taps<R>(
-                            sum, [&](int t, int, int) { return tap_of<T, R>(taps_y, t); }, value_y,
-                            [&](int t, int, int) { return t == 0 ? taps_y.first : taps_y.last; });
-                    } else {
-                        add_pairs<R>(sum, weights.c[AXIS_Y], shape.by_index.pairs[AXIS_Y], value_y);
-                    }
+                auto value_y = [&](int t, int, int v) { return queue[s + t].v[v]; };
+                if (shape.by_index.axes >> AXIS_Y & 1) {
+                    const auto taps_y = row_of<T, R>(shape.by_index, AXIS_Y, k + s);
+                    add_taps<R>(
+                        sum, [&](int t, int, int) { return tap_of<T, R>(taps_y, t); }, value_y,
+                        [&](int t, int, int) { return t == 0 ? taps_y.first : taps_y.last; });
+                } else {
+                    add_pairs<R>(sum, weights.c[AXIS_Y], shape.by_index.pairs[AXIS_Y], value_y);
                 }
                 acc = sum[0];
             } else if (odd) {
@@ -248,7 +238,7 @@ __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y, KIND, ALONG_X>:
             store_between<T, V>(target + (k + s) * shape.stride, x0, acc, shape.low, shape.high);
         }
 #pragma unroll
-        for (int i = 0; i < 2 * REACH; i++)
+        for (int i = 0; i < 2 * R; i++)
             queue[i] = queue[i + STEPS];
     }
 }
@@ -265,7 +255,7 @@ static int64_t streaming_2d_length(int64_t points, int64_t threads, int64_t want
     return length < points ? (length + 3) / 4 * 4 : points;
 }
 
-template <typename T, int R, int V, bool X, bool Y, enum point_kind KIND, bool ALONG_X = false>
+template <typename T, int R, int V, bool X, bool Y, enum point_kind KIND>
 static cudaError_t launch_march(const struct geometry *g, int a, const struct table_pass *pass)
 {
     const struct plan *plan = g->plan;
@@ -281,12 +271,6 @@ static cudaError_t launch_march(const struct geometry *g, int a, const struct ta
     shape.end = g->high[a];
     shape.stride = axis->stride;
     shape.outer_stride = axis->stride * axis->n;
-    if (ALONG_X) { /* all rows are one march's */
-        shape.begin = 0;
-        shape.stride = shape.n;
-        shape.outer_stride = (int64_t)(plan->points * plan->batch);
-        shape.end = shape.outer_stride / shape.n;
-    }
     shape.outer = (int64_t)(plan->points * plan->batch) / shape.outer_stride;
     shape.slot = g->slot;
     shape.axis = a;
@@ -296,7 +280,7 @@ static cudaError_t launch_march(const struct geometry *g, int a, const struct ta
     shape.terms = terms_of<T>(plan, pass);
     shape.by_index = index_rows_of(g, pass);
     const int64_t packs = shape.n / V, points = shape.end - shape.begin;
-    const unsigned threads = streaming_2d_block<R, V, X, Y, KIND, ALONG_X>::THREADS;
+    const unsigned threads = streaming_2d_block<R, V, X, Y, KIND>::THREADS;
     const unsigned width = power_of_two(packs, Y ? 32 : threads);
     const dim3 block(width, threads / width);
     shape.length = streaming_2d_length(points, packs * shape.rows * shape.outer,
@@ -306,9 +290,9 @@ static cudaError_t launch_march(const struct geometry *g, int a, const struct ta
     const int64_t items = shape.rows * shape.marches * shape.outer;
     const int64_t blocks = (items + block.y - 1) / block.y * shape.blocks_x;
     kernel_pair<streaming_2d_shape<T, R>, T> kernel = {
-        streaming_2d_kernel<T, R, V, X, Y, KIND, ALONG_X, one_job>, nullptr};
+        streaming_2d_kernel<T, R, V, X, Y, KIND, one_job>, nullptr};
     if constexpr (KIND == CENTRED && R <= PLAN_RADIUS) /* of a plain plan */
-        kernel.several = streaming_2d_kernel<T, R, V, X, Y, KIND, ALONG_X, job_arrays>;
+        kernel.several = streaming_2d_kernel<T, R, V, X, Y, KIND, job_arrays>;
     return launch_blocks(kernel, blocks, block, g, &shape, pass->in[0], pass->out[0]);
 }
 
@@ -326,8 +310,6 @@ template <typename T, int R, int V> struct streaming_2d_launcher {
     static cudaError_t run(const struct geometry *g, const struct table_pass *pass)
     {
         const struct plan_axis *axis = g->plan->axis;
-        if (g->plan->indexed && !axis[AXIS_Y].active)
-            return launch_march<T, R, V, true, false, INDEXED, true>(g, AXIS_Y, pass);
         if constexpr (R > 1) /* second derivatives by index */
             if (g->plan->indexed)
                 return launch_march < T, R, R <= TABLE_RADIUS ? V : 1, true, false,

@@ -1,0 +1,170 @@
+/* A derivative along x by coordinates: each point has a row of its own. A warp has V neighbours for
+ * each of its threads, and their taps in registers, and marches down all rows of the fields: the
+ * next rows come to a ring of its own in shared memory by asynchronous copies, so that no warp
+ * waits for another.
+ *
+ * Bytes of device memory per point: one read and one write; from L2 as many as lie beside a warp's
+ * part of a row, 8 of 128 (float32, R = 4). */
+#include "gpu/cuda/point_sum.cuh"
+
+#include <cuda_pipeline.h>
+
+template <typename T, int R, int V> struct indexed_row {
+    enum {
+        WARPS = 4,
+        WIDE = 32 * V,              /* points of a warp */
+        HALO = (R + V - 1) / V * V, /* beside them: whole packs */
+        AHEAD = 6,                  /* rows under way */
+        PITCH = WIDE + 2 * HALO
+    };
+    T ring[WARPS][AHEAD][PITCH];
+    static_assert(2 * HALO <= 32, "a lane each");
+};
+
+template <typename T, int R> struct along_x_indexed_shape {
+    int64_t n, rows, length; /* of a row; of all fields; of a march */
+    int64_t low, high;       /* the points that this kernel computes */
+    int64_t parts, items;    /* of a row; of all marches */
+    int32_t odd, slot;
+    T centre;
+    point_terms<T> terms;
+    index_rows by_index;
+};
+
+template <typename T, int R, int V, class Jobs>
+__global__ void __launch_bounds__(32 * indexed_row<T, R, V>::WARPS)
+    along_x_indexed_kernel(const __grid_constant__ along_x_indexed_shape<T, R> shape,
+                           const T *__restrict__ in, T *__restrict__ out,
+                           const __grid_constant__ Jobs)
+{
+    using Row = indexed_row<T, R, V>;
+    constexpr int HALO = Row::HALO, AHEAD = Row::AHEAD;
+    extern __shared__ __align__(128) unsigned char shared_memory[];
+    Row &shared = *(Row *)shared_memory;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int64_t item = (int64_t)blockIdx.x * Row::WARPS + warp;
+    if (item >= shape.items)
+        return;
+    const int64_t x0 = item % shape.parts * Row::WIDE, x = x0 + lane * V;
+    const int64_t first = item / shape.parts * shape.length;
+    const int64_t last = min(first + shape.length, shape.rows);
+
+    T taps[2 * R + 1][V];
+    bool has[2][V]; /* the first and the last of them */
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+        const auto row = row_of<T, R>(shape.by_index, AXIS_X, min(x + v, shape.n - 1));
+        has[0][v] = row.first;
+        has[1][v] = row.last;
+#pragma unroll
+        for (int t = 0; t <= 2 * R; t++)
+            taps[t][v] = tap_of<T, R>(row, t);
+    }
+
+    /* A lane copies its own pack of a row, and a point beside the warp's; past the row's end lie
+     * images. */
+    auto image = [&](int64_t at) {
+        return source(&table[shape.slot].plan.axis[AXIS_X], min(at, shape.n + HALO - 1));
+    };
+    const int beside = lane < HALO ? lane : Row::WIDE + lane; /* in the ring's row */
+    const T *own_from = in + first * shape.n + image(x) / V * V,
+            *beside_from = in + first * shape.n + image(x0 - HALO + beside);
+    T(*const ring)[Row::PITCH] = shared.ring[warp];
+    auto copy = [&](int64_t row, int slot) {
+        if (row < last) {
+            __pipeline_memcpy_async(&ring[slot][HALO + lane * V], own_from, V * sizeof(T));
+            if (lane < 2 * HALO)
+                __pipeline_memcpy_async(&ring[slot][beside], beside_from, sizeof(T));
+            own_from += shape.n;
+            beside_from += shape.n;
+        }
+        __pipeline_commit();
+    };
+#pragma unroll 1
+    for (int i = 0; i < AHEAD; i++)
+        copy(first + i, i);
+
+    T *target = out + first * shape.n;
+    int slot = 0;
+#pragma unroll 1
+    for (int64_t row = first; row < last; row++) {
+        pack<T, V> base = {}, source = {}, acc[1];
+        const int64_t at = row * shape.n + min(x, shape.n - V);
+        if (shape.terms.base)
+            base = load_once(shape.terms.base + at, &base);
+        if (shape.terms.source)
+            source = load_once(shape.terms.source + at, &source);
+        __pipeline_wait_prior(AHEAD - 1);
+        __syncwarp();
+        T xs[V + 2 * HALO];
+#pragma unroll
+        for (int i = 0; i < V + 2 * HALO; i += V) {
+            const T *const from = &ring[slot][lane * V + i];
+            if constexpr (V == 1) {
+                xs[i] = *from;
+            } else {
+                const pack<T, V> q = shared_pack(from);
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    xs[i + v] = q.v[v];
+            }
+        }
+        __syncwarp();
+        copy(row + AHEAD, slot);
+        slot = slot + 1 == AHEAD ? 0 : slot + 1;
+        /* Beside −0 a first product is itself. */
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            acc[0].v[v] =
+                shape.odd ? -T(0) : begin_sum(shape.terms, shape.centre, xs[HALO + v], base.v[v]);
+        add_taps<R>(
+            acc, [&](int t, int, int v) { return taps[t][v]; },
+            [&](int t, int, int v) { return xs[HALO - R + v + t]; },
+            [&](int t, int, int v) { return has[t > 0][v]; });
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            acc[0].v[v] = end_sum(shape.terms, acc[0].v[v], source.v[v]);
+        store_between(target, x, acc[0], shape.low, shape.high);
+        target += shape.n;
+    }
+}
+
+template <typename T, int R, int V> struct along_x_indexed_launcher {
+    static cudaError_t run(const struct geometry *g, const struct table_pass *pass)
+    {
+        using Row = indexed_row<T, R, V>;
+        const struct plan *plan = g->plan;
+        const struct side *side = plan->axis[AXIS_X].side;
+        if constexpr (V > 1)
+            if (plan->axis[AXIS_X].n % Row::WIDE != 0 && side[SIDE_HIGH].map != SIDE_MAP_NONE &&
+                side[SIDE_HIGH].map != SIDE_MAP_PERIODIC) /* images that are no packs */
+                return along_x_indexed_launcher<T, R, 1>::run(g, pass);
+        along_x_indexed_shape<T, R> shape = {};
+        shape.n = plan->axis[AXIS_X].n;
+        shape.rows = (int64_t)(plan->points * plan->batch) / shape.n;
+        shape.low = g->low[AXIS_X];
+        shape.high = g->high[AXIS_X];
+        shape.odd = plan->parity == PLAN_ODD;
+        shape.slot = g->slot;
+        shape.centre = weights_of<T, R>(plan, pass).centre;
+        shape.terms = terms_of<T>(plan, pass);
+        shape.by_index = index_rows_of(g, pass);
+        shape.parts = (shape.n + Row::WIDE - 1) / Row::WIDE;
+        /* Enough warps to fill the device twice, of marches that are worth their taps. */
+        const int64_t marches = ((int64_t)g->units * 48 + shape.parts - 1) / shape.parts;
+        const int64_t length = (shape.rows + marches - 1) / marches;
+        shape.length = length < 2 * Row::AHEAD ? 2 * Row::AHEAD : length;
+        shape.items = shape.parts * ((shape.rows + shape.length - 1) / shape.length);
+        const kernel_pair<along_x_indexed_shape<T, R>, T> kernel = {
+            along_x_indexed_kernel<T, R, V, one_job>, nullptr};
+        return launch_blocks(kernel, (shape.items + Row::WARPS - 1) / Row::WARPS,
+                             dim3(32 * Row::WARPS), g, &shape, pass->in[0], pass->out[0],
+                             sizeof(Row));
+    }
+};
+
+extern "C" cudaError_t along_x_indexed_launch(const struct geometry *g,
+                                              const struct table_pass *pass)
+{
+    return launch_typed<along_x_indexed_launcher, CENTRED_RADIUS>(g, g->plan->axis[AXIS_X].n, pass);
+}
