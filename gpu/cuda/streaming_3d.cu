@@ -92,6 +92,7 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
     T *const planes = shared.ring + Column::LINE; /* where their first rows have x0 */
     const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * WIDE + tx;
 
+    const T *const written = out; /* KIND other than CENTRED is of one job */
     own_arrays(in, out, jobs);
     uint32_t block = blockIdx.x;
     const int64_t x0 = (int64_t)(block % shape.columns_x) * Column::X;
@@ -213,19 +214,24 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
     T *target = out + first * shape.plane + stored_y * shape.n + stored_x;
 
     /* TERMS: what is added to a plane comes to the L2 some planes before, and to registers while
-     * the plane before is computed. */
+     * the plane before is computed: of what a thread stores, and where those are packs, from where
+     * it stores them; z is the plane that many ahead. */
     pack<T, V> base[ROWS], source[ROWS];
-    auto load_term = [&](const T *field, int z, pack<T, V>(&term)[ROWS]) {
+    auto load_term = [&](const T *field, int z, pack<T, V>(&term)[ROWS], int ahead = 0) {
         if (!field || z >= last)
             return;
-        field += (int64_t)(block / shape.marches) * shape.field + z * shape.plane;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const T *row = field + min(y + r, shape.height - 1) * shape.n;
+            const T *row = ALIGNED ? field + (target - written) + ahead * shape.plane + r * shape.n
+                                   : field + (int64_t)(block / shape.marches) * shape.field +
+                                         z * shape.plane + min(y + r, shape.height - 1) * shape.n;
+            if (ALIGNED && (r >= rows || stored == 0))
+                continue;
             if (KIND == TERMS && z + Column::AHEAD < last && tx * 16 % 128 == 0)
-                prefetch_l2(row + Column::AHEAD * shape.plane + min(x, shape.n - 1));
+                prefetch_l2(row + Column::AHEAD * shape.plane +
+                            (ALIGNED ? 0 : min(x, shape.n - 1)));
             if (ALIGNED)
-                term[r] = load_once(row + min(x, shape.n - V), &term[r]);
+                term[r] = load_once(row, &term[r]);
             else
 #pragma unroll
                 for (int v = 0; v < V; v++)
@@ -271,7 +277,7 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
                                                 queue[R + s][r].v[v], base[r].v[v]);
             }
             if constexpr (KIND == TERMS)
-                load_term(shape.terms.base, k + s + 1, base);
+                load_term(shape.terms.base, k + s + 1, base, 1);
             if (s % Column::GROUP == 0) {
                 /* All have the planes to R past this group, and are done with the one before. */
                 __pipeline_wait_prior(Column::GROUPS - 1);
@@ -357,7 +363,7 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
                         acc[r].v[v] = end_sum(shape.terms, acc[r].v[v], source[r].v[v]);
             }
             if constexpr (KIND == TERMS)
-                load_term(shape.terms.source, k + s + 1, source);
+                load_term(shape.terms.source, k + s + 1, source, 1);
             if (ALIGNED) {
                 if (stored == (1u << V) - 1) {
 #pragma unroll
