@@ -8,6 +8,7 @@ enum {
     SHARED_BYTES = 160 << 10, /* a block's, on sm_80 and sm_90; other devices may have 99 KiB */
     LINE_BYTES = 128,
     ROWS_MOST = 4,
+    FEW_POINTS = 9,
     MANY_POINTS = 60 /* arithmetic takes longer than memory */
 };
 
@@ -109,15 +110,20 @@ bool kernel_pads(const struct side *side)
 struct kernel_tile kernel_tile_of(const struct kernel_key *key)
 {
     /* In order of preference: the first whose planes fit. Where there are many points, blocks are
-     * smaller: one computes while another waits. In 2D more rows a thread share what they read. */
+     * smaller: one computes while another waits. In 2D more rows a thread share what they read.
+     * Where there are few, blocks would run ahead of their neighbours. */
     static const struct {
         int wide, high, rows, ahead;
-    } tiles[] = {{64, 4, 4, 2}, {64, 8, 2, 3}, {64, 4, 2, 2},
+    } tiles[] = {{64, 8, 2, 2}, {64, 8, 2, 3}, {64, 4, 4, 2}, {64, 4, 2, 2},
                  {32, 4, 2, 2}, {32, 4, 1, 2}, {16, 4, 1, 2}};
     const struct reach reach = reach_of(key);
     const int element = element_bytes(key), line = LINE_BYTES / element;
     struct kernel_tile tile = {.pack = 16 / element};
-    const int first = !key->aligned ? 3 : key->points < MANY_POINTS ? 1 : key->axes == 2 ? 0 : 2;
+    const int first = !key->aligned               ? 4
+                      : key->points < FEW_POINTS  ? 0
+                      : key->points < MANY_POINTS ? 1
+                      : key->axes == 2            ? 2
+                                                  : 3;
     for (int i = first; i < (int)(sizeof tiles / sizeof tiles[0]); i++) {
         tile.wide = tiles[i].wide;
         tile.high = tiles[i].high;
