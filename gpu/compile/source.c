@@ -111,7 +111,7 @@ struct kernel_tile kernel_tile_of(const struct kernel_key *key)
 {
     /* In order of preference: the first whose planes fit. Where there are many points, blocks are
      * smaller: one computes while another waits. In 2D more rows a thread share what they read.
-     * Where there are few, blocks would run ahead of their neighbours. */
+     * Where there are few, fewer planes under way are faster (bench/NOTES.md). */
     static const struct {
         int wide, high, rows, ahead;
     } tiles[] = {{64, 8, 2, 2}, {64, 8, 2, 3}, {64, 4, 4, 2}, {64, 4, 2, 2},

@@ -31,11 +31,11 @@ template <typename T, int R> struct along_x_indexed_shape {
     index_rows by_index;
 };
 
-template <typename T, int R, int V, class Jobs>
+template <typename T, int R, int V>
 __global__ void __launch_bounds__(32 * indexed_row<T, R, V>::WARPS)
     along_x_indexed_kernel(const __grid_constant__ along_x_indexed_shape<T, R> shape,
                            const T *__restrict__ in, T *__restrict__ out,
-                           const __grid_constant__ Jobs)
+                           const __grid_constant__ one_job)
 {
     using Row = indexed_row<T, R, V>;
     constexpr int HALO = Row::HALO, AHEAD = Row::AHEAD;
@@ -155,8 +155,8 @@ template <typename T, int R, int V> struct along_x_indexed_launcher {
         const int64_t length = (shape.rows + marches - 1) / marches;
         shape.length = length < 2 * Row::AHEAD ? 2 * Row::AHEAD : length;
         shape.items = shape.parts * ((shape.rows + shape.length - 1) / shape.length);
-        const kernel_pair<along_x_indexed_shape<T, R>, T> kernel = {
-            along_x_indexed_kernel<T, R, V, one_job>, nullptr};
+        const kernel_pair<along_x_indexed_shape<T, R>, T> kernel = {along_x_indexed_kernel<T, R, V>,
+                                                                    nullptr};
         return launch_blocks(kernel, (shape.items + Row::WARPS - 1) / Row::WARPS,
                              dim3(32 * Row::WARPS), g, &shape, pass->in[0], pass->out[0],
                              sizeof(Row));

@@ -3,7 +3,6 @@
  *
  *   X, Y = false, false   along y or z alone: odd or even; [outer][march][inner]
  *   X, Y = true, false    Laplacian and diffusion in 2D; marches along y
- *                         with coordinates also the derivative along x, down all rows
  *   X, Y = true, true     the same in 3D, where streaming_3d.cu does not take it; marches along z,
  *                         y neighbours through L1
  *
