@@ -38,8 +38,8 @@ static bool has_place(struct ticket *ticket, uint32_t component)
     if (component == TICKET_PROBES)
         return fail(ticket, "TOO_LARGE", "there is no room for the values at the probes");
     return fail(ticket, "TOO_LARGE",
-                "the result is a vector field, and there is no room for its component %s",
-                axis_name((enum axis)component));
+                "the result is several arrays, and there is no room for its component %s",
+                ticket->names[component]);
 }
 
 /* Find memory for an array of that type. */
@@ -79,25 +79,31 @@ static void result_describe(struct fdclient_result *result, const struct array_t
     result->bytes = type->bytes;
 }
 
-/* Which component of a vector field, by the key that the array stands under; or probes; 0 where it
- * is none. */
-static uint32_t payload_component(const struct splitter_payload *payload)
+static bool is_named(const struct splitter_payload *payload, const char *name)
 {
-    for (uint32_t i = 0; i < FDCLIENT_AXES; i++)
-        if (payload->name.bytes == 1 && payload->name.text[0] == axis_name((enum axis)i)[0])
+    return payload->name.bytes == strlen(name) &&
+           memcmp(payload->name.text, name, payload->name.bytes) == 0;
+}
+
+/* Which of the results, by the key that the array stands under; or probes; 0 where it is neither.
+ */
+static uint32_t payload_component(const struct ticket *ticket,
+                                  const struct splitter_payload *payload)
+{
+    for (uint32_t i = 0; ticket->names[i]; i++)
+        if (is_named(payload, ticket->names[i]))
             return i;
-    const bool probes = payload->name.bytes == 6 && memcmp(payload->name.text, "probes", 6) == 0;
-    return probes ? TICKET_PROBES : 0;
+    return is_named(payload, "probes") ? TICKET_PROBES : 0;
 }
 
 struct part *answer_payload(struct ticket *ticket, const struct splitter_payload *payload)
 {
-    const uint32_t component = payload_component(payload);
-    struct part *part = &ticket->parts[component];
     struct array_type type;
     struct failure failure = {0};
     if (ticket->replied || ticket->answer != ANSWER_ARRAY || ticket->failed)
         return NULL;
+    const uint32_t component = payload_component(ticket, payload);
+    struct part *part = &ticket->parts[component];
     if (!part->data && !array_type_peek(payload, "out", false, &type, &failure))
         bad_reply(ticket, failure.message);
     else if (part->data || result_prepare(ticket, component, &type)) {
@@ -180,22 +186,36 @@ static bool array_take(struct ticket *ticket, uint32_t component, const struct a
     return true;
 }
 
-/* An array, or a map of them by axis. */
+/* A result under its key, or the only one. `object` NULL: there is none. */
+static bool component_take(struct ticket *ticket, uint32_t component, const msgpack_object *object)
+{
+    struct array array;
+    struct failure failure = {0};
+    if (!object)
+        return !ticket->parts[component].data || bad_reply(ticket, "data beside its array");
+    if (!array_read(object, "out", &array, &failure))
+        return bad_reply(ticket, failure.message);
+    if (array.kind == ARRAY_DESCRIBED)
+        return bad_reply(ticket, "an array without its data");
+    return array_take(ticket, component, &array, object);
+}
+
+/* An array, or a map of several by their names. */
 static bool out_take(struct ticket *ticket, const msgpack_object *out)
 {
-    struct arrays arrays;
-    struct failure failure = {0};
-    if (!out || !arrays_read(out, "out", &arrays, &failure))
-        return bad_reply(ticket, out ? failure.message : "it has no \"out\"");
-    for (uint32_t i = 0; i < FDCLIENT_AXES; i++) {
-        const struct array *array = &arrays.at[i];
-        if (array->kind == ARRAY_DESCRIBED)
-            return bad_reply(ticket, "an array without its data");
-        if (array->kind == ARRAY_NONE && ticket->parts[i].data)
-            return bad_reply(ticket, "data beside its array");
-        if (array->kind != ARRAY_NONE &&
-            !array_take(ticket, i, array,
-                        arrays.is_vector ? object_find(out, axis_name((enum axis)i)) : out))
+    uint32_t named = 0;
+    if (!out)
+        return bad_reply(ticket, "it has no \"out\"");
+    for (uint32_t i = 0; ticket->names[i]; i++)
+        named += object_find(out, ticket->names[i]) != NULL;
+    if (named > 0 && named != out->via.map.size)
+        return bad_reply(ticket, "\"out\" has a key twice, or one that is no result's");
+    const char *const *name = named > 0 ? ticket->names : NULL;
+    for (uint32_t i = 0; i < TICKET_PROBES; i++) {
+        const msgpack_object *one = i == 0 && !name ? out : NULL;
+        if (name && *name)
+            one = object_find(out, *name++);
+        if (!component_take(ticket, i, one))
             return false;
     }
     return true;

@@ -119,14 +119,15 @@ static bool read_input(const struct options *o, const char *file, struct input *
     return true;
 }
 
-/* A job from files or fields to files or fields; a vector field has one for each component. */
+/* A job from files or fields to files or fields; a vector field has one for each component, a
+ * Hessian one for each second derivative. */
 struct submission {
     const struct options *o;
     struct input inputs[FDCLIENT_AXES];
     uint32_t input_count;
-    struct fdclient_result results[FDCLIENT_AXES], probes;
-    char *files[FDCLIENT_AXES]; /* of the results; NULL: they are kept */
-    bool is_vector;             /* of its results */
+    struct fdclient_result results[FDCLIENT_RESULTS], probes;
+    char *files[FDCLIENT_RESULTS]; /* of the results; NULL: they are kept */
+    const char *const *names;      /* of the results; NULL: it is one */
     bool as_npy;
     bool shows_progress;
     double begin_s;
@@ -144,11 +145,11 @@ static bool inputs_read(struct submission *s, struct fdclient_error *error)
     return true;
 }
 
-/* The files of the results: `name`, or one for each component. */
+/* The files of the results: `name`, or one for each. */
 static bool files_name(struct submission *s, const char *name, struct fdclient_error *error)
 {
-    for (int i = 0; i < (s->is_vector ? FDCLIENT_AXES : 1); i++) {
-        s->files[i] = s->is_vector ? output_name(name, axis_name((enum axis)i)) : strdup(name);
+    for (int i = 0; s->names ? s->names[i] != NULL : i == 0; i++) {
+        s->files[i] = s->names ? output_name(name, s->names[i]) : strdup(name);
         if (!s->files[i])
             return error_set(error, "OUT_OF_MEMORY", "", "no memory for a name");
     }
@@ -170,7 +171,7 @@ static bool files_choose(struct submission *s, struct fdclient_error *error)
     free(name);
     s->as_npy =
         o->output && strcmp(o->output, "-") != 0 ? npy_is_name(o->output) : s->inputs[0].is_npy;
-    for (int i = 0; i < FDCLIENT_AXES && good; i++)
+    for (int i = 0; i < FDCLIENT_RESULTS && good; i++)
         good = !s->files[i] || output_check(s->files[i], error);
     return good;
 }
@@ -223,7 +224,7 @@ static bool job_wait(struct session *session, struct submission *s,
         sigaction(SIGINT, &cancel, NULL); /* before the job is there to be cancelled */
     const bool done = fdclient_submit_vector(session->client, s->o->op, s->input_count ? f : NULL,
                                              s->input_count, params, s->results,
-                                             s->is_vector ? FDCLIENT_AXES : 1, &ticket, error) &&
+                                             s->names ? FDCLIENT_RESULTS : 1, &ticket, error) &&
                       ticket_wait(session, ticket, true, !params->detach, error);
     sigaction(SIGINT, &before, NULL);
     return done;
@@ -269,13 +270,20 @@ static bool result_write(const struct fdclient_result *result, const char *file,
 
 static bool results_deliver(struct submission *s, double seconds, struct fdclient_error *error)
 {
+    struct fdclient_result results[FDCLIENT_RESULTS];
+    char *files[FDCLIENT_RESULTS];
+    const char *names[FDCLIENT_RESULTS];
     uint32_t count = 0;
-    do {
-        if (!result_write(&s->results[count], s->files[count], s->as_npy, error))
+    for (int i = 0; i < FDCLIENT_RESULTS; i++) {
+        if (i > 0 && !s->results[i].data && !s->results[i].field)
+            continue; /* of an axis that the input does not have */
+        if (!result_write(&s->results[i], s->files[i], s->as_npy, error))
             return false;
-        count++;
-    } while (count < FDCLIENT_AXES && (s->results[count].data || s->results[count].field));
-    say_results(s->o, s->results, s->files, count, s->is_vector, seconds);
+        results[count] = s->results[i];
+        files[count] = s->files[i];
+        names[count++] = s->names ? s->names[i] : NULL;
+    }
+    say_results(s->o, results, files, s->names ? names : NULL, count, seconds);
     return true;
 }
 
@@ -283,19 +291,20 @@ static void submission_free(struct submission *s)
 {
     free(s->results[0].json);
     free(s->probes.data);
-    for (int i = 0; i < FDCLIENT_AXES; i++) {
+    for (int i = 0; i < FDCLIENT_RESULTS; i++) {
         if (s->results[i].allocated)
             free(s->results[i].data);
         free(s->files[i]);
-        input_close(&s->inputs[i]);
     }
+    for (int i = 0; i < FDCLIENT_AXES; i++)
+        input_close(&s->inputs[i]);
 }
 
 static bool submit(struct session *session, struct fdclient_error *error)
 {
     const struct options *o = session->o;
     const bool runs = !o->params.dry_run;
-    struct submission s = {.o = o, .is_vector = options_give_vector(o)};
+    struct submission s = {.o = o, .names = options_result_names(o)};
     bool done =
         inputs_read(&s, error) && (!runs || files_choose(&s, error)) && job_run(session, &s, error);
     const double seconds = now_s() - s.begin_s;
@@ -310,14 +319,15 @@ static bool chain(struct session *session, struct fdclient_error *error)
 {
     struct options o = *session->o;
     const bool runs = !o.params.dry_run;
-    struct submission s = {.o = &o, .is_vector = true};
     o.op = "chain";
+    struct submission s = {.o = &o, .names = options_result_names(&o)};
     o.params.ops = o.arguments[0];
     o.params.axis = NULL; /* each op says its own */
     bool done =
         (!runs || !o.output || output_check(o.output, error)) && job_run(session, &s, error);
     const double seconds = now_s() - s.begin_s;
-    s.is_vector = s.results[1].data || s.results[1].field;
+    if (!s.results[1].data && !s.results[1].field)
+        s.names = NULL;
     s.as_npy = o.output && npy_is_name(o.output);
     if (done)
         done = runs ? (!o.output || files_name(&s, o.output, error)) &&
@@ -342,7 +352,7 @@ static bool put_field(struct session *s, struct fdclient_error *error)
     memcpy(result.shape, input.array.shape, sizeof result.shape);
     result.bytes = shape_bytes(&input.array);
     if (done)
-        say_results(s->o, &result, &kept, 1, false, now_s() - s->begin_s);
+        say_results(s->o, &result, &kept, NULL, 1, now_s() - s->begin_s);
     input_close(&input);
     return done;
 }
@@ -369,7 +379,7 @@ static bool get_field(struct session *s, struct fdclient_error *error)
                       request(s, "get", &f, NULL, &result, error) &&
                       result_write(&result, o->output, npy_is_name(o->output), error);
     if (done)
-        say_results(o, &result, &file, 1, false, now_s() - s->begin_s);
+        say_results(o, &result, &file, NULL, 1, now_s() - s->begin_s);
     if (result.allocated)
         free(result.data);
     return done;

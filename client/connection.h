@@ -114,6 +114,10 @@ bool call_types(struct call *call, struct fdclient_error *error);
  * operator_id OPERATOR_COUNT where the method is none. */
 struct job call_job(const char *method, uint32_t axes);
 
+/* The names on the wire of a method's results where these are several, in the order of the
+ * caller's, NULL after the last: axes of a vector field, pairs of axes of a Hessian. */
+const char *const *call_result_names(const char *method);
+
 /* Build the request [0, id, method, [{…}]] of a call with its types. Data that goes inline is
  * borrowed until the last byte is sent. */
 bool outgoing_init(struct outgoing *out, uint64_t id, const struct call *call,
@@ -130,7 +134,7 @@ ssize_t outgoing_send(struct outgoing *out, int socket);
 
 /* ---- connection.c: tickets, and the socket ---- */
 
-enum { TICKET_PROBES = FDCLIENT_AXES, TICKET_PARTS };
+enum { TICKET_PROBES = FDCLIENT_RESULTS, TICKET_PARTS };
 enum answer { ANSWER_ARRAY, ANSWER_FIELD, ANSWER_NOTHING, ANSWER_JSON, ANSWER_REGION };
 
 /* An array that is received. */
@@ -146,6 +150,7 @@ struct ticket {
     uint64_t id; /* its msgid */
     enum answer answer;
     bool takes_fields;               /* ANSWER_ARRAY: in the place of arrays */
+    const char *const *names;        /* ANSWER_ARRAY: of several results, as call_result_names() */
     struct fdclient_result *results; /* borrowed; NULL where the answer holds nothing */
     uint32_t result_count;
     struct outgoing out;
@@ -153,8 +158,7 @@ struct ticket {
     struct region *region; /* ANSWER_REGION */
     bool internal;         /* the caller does not know of it */
     bool replied, failed;
-    struct part
-        parts[TICKET_PARTS]; /* of a vector field by component, else the first; and probes */
+    struct part parts[TICKET_PARTS]; /* of the results; and probes */
     struct fdclient_error error;
 };
 

@@ -102,6 +102,7 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
     const bool routed = answer == ANSWER_JSON || is_chain(method) ||
                         pool_route(client, &ticket->route, &call, error);
     ticket->id = client->last_id + 1; /* the pool may have had some */
+    ticket->names = call_result_names(method);
     ticket->takes_fields = is_chain(method) || (params && params->out_is_field);
     ticket->results = results;
     ticket->result_count = call.result_count;

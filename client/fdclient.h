@@ -35,7 +35,8 @@ extern "C" {
 #endif
 
 #define FDCLIENT_DIMENSIONS 8
-#define FDCLIENT_AXES 3 /* components of a vector field: x, y, z */
+#define FDCLIENT_AXES 3    /* components of a vector field: x, y, z */
+#define FDCLIENT_RESULTS 6 /* the most arrays that a job gives: of "hessian" */
 
 enum fdclient_dtype { FDCLIENT_F32, FDCLIENT_F64 };
 
@@ -170,8 +171,9 @@ bool fdclient_submit(struct fdclient *client, const char *method, const struct f
 
 /* The same for vector fields ("gradient", "divergence", "curl"): f is f_count arrays, a vector's
  * components in the order x, y, z, or 1; and there is room for result_count results, where a
- * vector's components come in that order, a plain array first. A result that has no component is
- * left with 0 bytes. Up to FDCLIENT_AXES of each. */
+ * vector's components come in that order, a plain array first, and the second derivatives of
+ * "hessian" in the order xx, xy, xz, yy, yz, zz. A result of an axis that f does not have is left
+ * with 0 bytes. Up to FDCLIENT_AXES arrays of f. */
 bool fdclient_run_vector(struct fdclient *client, const char *operator_name,
                          const struct fdclient_array *f, uint32_t f_count,
                          const struct fdclient_params *params, struct fdclient_result *results,

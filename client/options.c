@@ -46,9 +46,9 @@ struct option_row {
 
 static const struct option_row table[] = {
     {"op", NULL, SUBMIT, "NAME",
-     "Operator: derivative (default), laplacian, diffusion, gradient, divergence, curl, "
-     "biharmonic, interpolate or stencil. A gradient, and a curl in 3D, is written to a file for "
-     "each component; divergence and curl take such files, or ids, in the order x, y, z.",
+     "Operator: derivative (default), laplacian, diffusion, gradient, divergence, curl, hessian, "
+     "biharmonic, interpolate or stencil. A gradient, a curl in 3D and a hessian are written to a "
+     "file for each component; divergence and curl take such files, or ids, in the order x, y, z.",
      FIELD(op)},
 #include "protocol/parameters.inc"
     {"field", NULL, SUBMIT, "ID",
@@ -127,10 +127,12 @@ bool options_take_vector(const struct options *options)
     return job_takes_vector(&job);
 }
 
-bool options_give_vector(const struct options *options)
+const char *const *options_result_names(const struct options *options)
 {
     const struct job job = job_of(options);
-    return job_gives_vector(&job);
+    return job_gives_vector(&job) || op_is(options, "hessian") || op_is(options, "chain")
+               ? call_result_names(options->op)
+               : NULL;
 }
 
 /* Put "--" before a parameter that is an option of the command. */
@@ -282,8 +284,8 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
          "snapshots go to files beside the result's: give -o FILE, or --snapshot field"},
         {o->params.detach && !o->keep, "--detach", "its result stays on the server: add --keep"},
         {o->field.count > 1 && !is_vector, "--field", "%s takes one field"},
-        {is_submit && to_stdout && options_give_vector(o), "--output",
-         "standard output takes one array, and %s gives one for each axis"},
+        {is_submit && to_stdout && options_result_names(o), "--output",
+         "standard output takes one array, and %s gives one for each axis, or two"},
         {o->field.count && (o->shape || o->dtype), "--field",
          "a resident field has its own shape and dtype"},
         {o->params.probes && to_stdout, "--probes", "standard output is taken by -o -"},

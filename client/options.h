@@ -65,9 +65,11 @@ bool options_ids(const char *text, struct ids *ids);
 /* Put an error of the server in the command's words: "--dt" for dt. */
 void options_speak(const struct options *options, struct fdclient_error *error);
 
-/* Does it take a vector field, so that there is a FILE for each component? Does it give one? */
+/* Does it take a vector field, so that there is a FILE for each component? */
 bool options_take_vector(const struct options *options);
-bool options_give_vector(const struct options *options);
+
+/* The names of its results, NULL after the last; NULL: it gives one array. */
+const char *const *options_result_names(const struct options *options);
 
 /* Rows of the table, for the test of the manual: the option's name and argument ("" for a flag),
  * NULL after the last. */

@@ -54,6 +54,13 @@ struct job call_job(const char *method, uint32_t axes)
     return job;
 }
 
+const char *const *call_result_names(const char *method)
+{
+    static const char *const of_vector[] = {"x", "y", "z", NULL};
+    static const char *const of_hessian[] = {"xx", "xy", "xz", "yy", "yz", "zz", NULL};
+    return strcmp(method, "hessian") == 0 ? of_hessian : of_vector;
+}
+
 bool call_types(struct call *call, struct fdclient_error *error)
 {
     const bool described = call->params && call->params->dry_run; /* they need no data */

@@ -69,16 +69,16 @@ static void say_probes(const struct fdclient_result *probes, bool json)
     fputs(json ? "]]" : "\n", stdout);
 }
 
-/* {"x": {…}, "y": {…}} for a vector field. */
+/* {"x": {…}, "y": {…}} of several. */
 static void say_all_as_json(const struct fdclient_result *results, char *const files[],
-                            uint32_t count, bool is_vector, double seconds)
+                            const char *const *names, uint32_t count, double seconds)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (is_vector)
-            printf("%s\"%s\": ", i ? "}, " : "{", axis_name((enum axis)i));
+        if (names)
+            printf("%s\"%s\": ", i ? "}, " : "{", names[i]);
         say_as_json(&results[i], files[i], seconds);
     }
-    if (is_vector)
+    if (names)
         putchar('}');
     if (results->json)
         printf(", \"report\": %s", results->json);
@@ -90,11 +90,11 @@ static void say_all_as_json(const struct fdclient_result *results, char *const f
 }
 
 void say_results(const struct options *options, const struct fdclient_result *results,
-                 char *const files[], uint32_t count, bool is_vector, double seconds)
+                 char *const files[], const char *const *names, uint32_t count, double seconds)
 {
     char shape[SHAPE_TEXT_BYTES];
     if (options->json) {
-        say_all_as_json(results, files, count, is_vector, seconds);
+        say_all_as_json(results, files, names, count, seconds);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {

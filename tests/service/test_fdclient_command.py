@@ -213,6 +213,24 @@ def test_vector_fields_of_a_plane(run, tmp_path):
                         status=REFUSED).stderr
 
 
+def test_a_hessian_is_a_file_for_each_second_derivative(run, tmp_path):
+    f = wave(12, 13, 14, dtype="<f8")
+    numpy.save(tmp_path / "f.npy", f)
+    said = run("submit", "f.npy", "--op", "hessian").stdout.splitlines()
+    names = [a + b for k, a in enumerate("xyz") for b in "xyz"[k:]]
+    assert [line.split(":")[0] for line in said] == [f"f.hessian.{name}.npy" for name in names]
+    for name in names:
+        same = ("--axis", name[0], "--order", 2) if name[0] == name[1] else ("--axis", f"{name[0]},{name[1]}")
+        run("submit", "f.npy", *same, "-o", "one.npy")
+        assert (numpy.load(tmp_path / f"f.hessian.{name}.npy") == numpy.load(tmp_path / "one.npy")).all(), name
+    # A plane has three of them; they stay resident, too. None fits standard output.
+    wave(20, 30).tofile(tmp_path / "plane.bin")
+    shown = json.loads(run("submit", "plane.bin", "--shape", "20,30", "--op", "hessian", "--keep", "--json").stdout)
+    assert sorted(shown) == ["xx", "xy", "yy"]
+    run("free", *(place["field"] for place in shown.values()))
+    assert "standard output" in run("submit", "f.npy", "--op", "hessian", "-o", "-", status=USAGE).stderr
+
+
 def test_resident_vector_fields(run, tmp_path):
     f = wave(12, 13, 14)
     numpy.save(tmp_path / "field.npy", f)

@@ -50,12 +50,15 @@ TEST(test_submit)
     assert_true(o.field.count == 1 && o.field.id[0] == 0);
     assert_string_equal(o.output, "out.bin");
     assert_true(read_line(&o, "submit --op curl a b", &error));
-    assert_true(options_take_vector(&o) && !options_give_vector(&o));
+    assert_true(options_take_vector(&o) && !options_result_names(&o));
     assert_int_equal(o.argument_count, 2);
     assert_true(read_line(&o, "submit --op curl --field 1,20,300", &error));
-    assert_true(o.field.count == 3 && o.field.id[2] == 300 && options_give_vector(&o));
+    assert_true(o.field.count == 3 && o.field.id[2] == 300);
+    assert_string_equal(options_result_names(&o)[2], "z");
     assert_true(read_line(&o, "submit --op gradient a", &error));
-    assert_true(!options_take_vector(&o) && options_give_vector(&o));
+    assert_true(!options_take_vector(&o) && options_result_names(&o));
+    assert_true(read_line(&o, "submit --op hessian a", &error));
+    assert_string_equal(options_result_names(&o)[5], "zz");
     assert_true(read_line(&o, "put -- --odd-name", &error));
     assert_string_equal(o.arguments[0], "--odd-name");
 }
