@@ -258,13 +258,28 @@ static void NAME(run_table)(struct NAME(work) * work, const struct NAME(run) * r
                 run->out[b] + row * run->out_row + (begin - run->begin));
 }
 
+/* A line that a side of y or z holds (`holder`; −1: none does), and whose ends those of x do. */
+static void NAME(run_holder)(struct NAME(work) * work, const struct NAME(run) * run, int holder)
+{
+    const struct table_axis *axes = work->view.table->axis_of, *x = &axes[AXIS_X];
+    const struct side *side =
+        holder < 0 ? NULL : &axes[holder / SIDE_COUNT].side[holder % SIDE_COUNT];
+    const int64_t begin = run->begin, end = run->end;
+    const int64_t free = work->low < begin ? begin : work->low < end ? work->low : end;
+    const int64_t stop = work->high > end ? end : work->high > free ? work->high : free;
+    for (int b = 0; b < run->count; b++) {
+        NAME(run_held)(work, run, &x->side[SIDE_LOW], b, begin, free);
+        NAME(run_held)(work, run, side, b, free, stop);
+        NAME(run_held)(work, run, &x->side[SIDE_HIGH], b, stop, end);
+    }
+}
+
 /* A component of the lines; even: those that they read along y lie evenly. */
 static void NAME(run_lines)(struct NAME(work) * work, const struct NAME(run) * run, int component,
                             bool even)
 {
     const struct table_header *table = work->view.table;
     const struct NAME(box) *box = &work->box[component];
-    const struct table_axis *x = &table->axis_of[AXIS_X];
     const int64_t begin = run->begin, end = run->end;
     const int64_t y = NAME(index)(&table->axis_of[AXIS_Y], run->y);
     const int64_t z = NAME(index)(&table->axis_of[AXIS_Z], run->z);
@@ -283,15 +298,7 @@ static void NAME(run_lines)(struct NAME(work) * work, const struct NAME(run) * r
         return;
     }
     if (holder >= 0 || work->tile->pass->impose) {
-        const struct side *side =
-            holder < 0 ? NULL : &table->axis_of[holder / SIDE_COUNT].side[holder % SIDE_COUNT];
-        const int64_t free = work->low < begin ? begin : work->low < end ? work->low : end;
-        const int64_t stop = work->high > end ? end : work->high > free ? work->high : free;
-        for (int b = 0; b < run->count; b++) {
-            NAME(run_held)(work, run, &x->side[SIDE_LOW], b, begin, free);
-            NAME(run_held)(work, run, side, b, free, stop);
-            NAME(run_held)(work, run, &x->side[SIDE_HIGH], b, stop, end);
-        }
+        NAME(run_holder)(work, run, holder);
         return;
     }
     if (by_table) {
