@@ -233,21 +233,24 @@ __global__ void __launch_bounds__(ALONG_Y_Z_THREADS, S == 16 && V * sizeof(T) ==
 {
     own_arrays(in, out, jobs);
     const uint32_t column = block_of_columns(jobs) * blockDim.x + threadIdx.x;
-    if (KIND == CENTRED && column >= shape.columns)
+    const bool has_column = column < shape.columns;
+    if (KIND == CENTRED && !has_column)
         return;
     const window<T, R, S> at(shape);
-    extern __shared__ __align__(128) unsigned char shared_memory[];
-    auto &rows = *(window_taps<T, R, S> *)shared_memory;
-    if constexpr (KIND == INDEXED)
-        load_taps(shape, at.first, &rows);
-    if (column >= shape.columns)
-        return;
     const uint32_t outer = quotient(column, shape.inner, shape.magic);
     const int64_t place =
         outer * (shape.n * shape.stride) + (int64_t)(column - outer * shape.inner) * V;
     T *target = out + place + at.first * shape.stride;
     pack<T, V> f[S + 2 * R];
-    load_window<T, R, S, V>(shape, f, at, in + place);
+    if (has_column)
+        load_window<T, R, S, V>(shape, f, at, in + place);
+    extern __shared__ __align__(128) unsigned char shared_memory[];
+    auto &rows = *(window_taps<T, R, S> *)shared_memory;
+    if constexpr (KIND == INDEXED) { /* while the points are on their way */
+        load_taps(shape, at.first, &rows);
+        if (!has_column)
+            return;
+    }
     const auto store = [&](int s, const pack<T, V> &result) {
         store_pack(target + s * shape.stride, result);
     };
