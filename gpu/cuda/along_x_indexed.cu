@@ -1,7 +1,7 @@
 /* A derivative along x by coordinates: each point has a row of its own. A warp has V neighbours for
  * each of its threads, and their taps in registers, and marches down all rows of the fields: the
  * next rows come to a ring of its own in shared memory by asynchronous copies, so that no warp
- * waits for another.
+ * waits for another. Marches take turns: rows that are worked on at a time lie together.
  *
  * Bytes of device memory per point: one read and one write; from L2 as many as lie beside a warp's
  * part of a row, 8 of 128 (float32, R = 4). */
@@ -22,9 +22,9 @@ template <typename T, int R, int V> struct indexed_row {
 };
 
 template <typename T, int R> struct along_x_indexed_shape {
-    int64_t n, rows, length; /* of a row; of all fields; of a march */
-    int64_t low, high;       /* the points that this kernel computes */
-    int64_t parts, items;    /* of a row; of all marches */
+    int64_t n, rows;        /* of a row; of all fields */
+    int64_t low, high;      /* the points that this kernel computes */
+    int64_t parts, marches; /* of a row; side by side */
     int32_t odd, slot;
     T centre;
     point_terms<T> terms;
@@ -43,11 +43,33 @@ __global__ void __launch_bounds__(32 * indexed_row<T, R, V>::WARPS)
     Row &shared = *(Row *)shared_memory;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int64_t item = (int64_t)blockIdx.x * Row::WARPS + warp;
-    if (item >= shape.items)
-        return;
     const int64_t x0 = item % shape.parts * Row::WIDE, x = x0 + lane * V;
-    const int64_t first = item / shape.parts * shape.length;
-    const int64_t last = min(first + shape.length, shape.rows);
+    const int64_t first = item / shape.parts, step = shape.marches * shape.n;
+    if (first >= shape.marches)
+        return;
+
+    /* A lane copies its own pack of a row, and a point beside the warp's; past the row's end lie
+     * images. */
+    auto image = [&](int64_t at) {
+        return source(&table[shape.slot].plan.axis[AXIS_X], min(at, shape.n + HALO - 1));
+    };
+    const int beside = lane < HALO ? lane : Row::WIDE + lane; /* in the ring's row */
+    const T *own_from = in + first * shape.n + image(x) / V * V,
+            *beside_from = in + first * shape.n + image(x0 - HALO + beside);
+    T(*const ring)[Row::PITCH] = shared.ring[warp];
+    auto copy = [&](int64_t row, int slot) {
+        if (row < shape.rows) {
+            __pipeline_memcpy_async(&ring[slot][HALO + lane * V], own_from, V * sizeof(T));
+            if (lane < 2 * HALO)
+                __pipeline_memcpy_async(&ring[slot][beside], beside_from, sizeof(T));
+            own_from += step;
+            beside_from += step;
+        }
+        __pipeline_commit();
+    };
+#pragma unroll 1
+    for (int i = 0; i < AHEAD; i++)
+        copy(first + i * shape.marches, i);
 
     T taps[2 * R + 1][V];
     bool has[2][V]; /* the first and the last of them */
@@ -61,33 +83,10 @@ __global__ void __launch_bounds__(32 * indexed_row<T, R, V>::WARPS)
             taps[t][v] = tap_of<T, R>(row, t);
     }
 
-    /* A lane copies its own pack of a row, and a point beside the warp's; past the row's end lie
-     * images. */
-    auto image = [&](int64_t at) {
-        return source(&table[shape.slot].plan.axis[AXIS_X], min(at, shape.n + HALO - 1));
-    };
-    const int beside = lane < HALO ? lane : Row::WIDE + lane; /* in the ring's row */
-    const T *own_from = in + first * shape.n + image(x) / V * V,
-            *beside_from = in + first * shape.n + image(x0 - HALO + beside);
-    T(*const ring)[Row::PITCH] = shared.ring[warp];
-    auto copy = [&](int64_t row, int slot) {
-        if (row < last) {
-            __pipeline_memcpy_async(&ring[slot][HALO + lane * V], own_from, V * sizeof(T));
-            if (lane < 2 * HALO)
-                __pipeline_memcpy_async(&ring[slot][beside], beside_from, sizeof(T));
-            own_from += shape.n;
-            beside_from += shape.n;
-        }
-        __pipeline_commit();
-    };
-#pragma unroll 1
-    for (int i = 0; i < AHEAD; i++)
-        copy(first + i, i);
-
     T *target = out + first * shape.n;
     int slot = 0;
 #pragma unroll 1
-    for (int64_t row = first; row < last; row++) {
+    for (int64_t row = first; row < shape.rows; row += shape.marches) {
         pack<T, V> base = {}, source = {}, acc[1];
         const int64_t at = row * shape.n + min(x, shape.n - V);
         if (shape.terms.base)
@@ -110,7 +109,7 @@ __global__ void __launch_bounds__(32 * indexed_row<T, R, V>::WARPS)
             }
         }
         __syncwarp();
-        copy(row + AHEAD, slot);
+        copy(row + AHEAD * shape.marches, slot);
         slot = slot + 1 == AHEAD ? 0 : slot + 1;
         /* Beside −0 a first product is itself. */
 #pragma unroll
@@ -125,7 +124,7 @@ __global__ void __launch_bounds__(32 * indexed_row<T, R, V>::WARPS)
         for (int v = 0; v < V; v++)
             acc[0].v[v] = end_sum(shape.terms, acc[0].v[v], source.v[v]);
         store_between(target, x, acc[0], shape.low, shape.high);
-        target += shape.n;
+        target += step;
     }
 }
 
@@ -150,14 +149,13 @@ template <typename T, int R, int V> struct along_x_indexed_launcher {
         shape.terms = terms_of<T>(plan, pass);
         shape.by_index = index_rows_of(g, pass);
         shape.parts = (shape.n + Row::WIDE - 1) / Row::WIDE;
-        /* Enough warps to fill the device twice, of marches that are worth their taps. */
-        const int64_t marches = ((int64_t)g->units * 48 + shape.parts - 1) / shape.parts;
-        const int64_t length = (shape.rows + marches - 1) / marches;
-        shape.length = length < 2 * Row::AHEAD ? 2 * Row::AHEAD : length;
-        shape.items = shape.parts * ((shape.rows + shape.length - 1) / shape.length);
+        /* Enough warps to fill the device, of marches that are worth their taps. */
+        const int64_t most = ((int64_t)g->units * 16 + shape.parts - 1) / shape.parts;
+        const int64_t worth = shape.rows / (2 * Row::AHEAD);
+        shape.marches = worth < 1 ? 1 : worth < most ? worth : most;
         const kernel_pair<along_x_indexed_shape<T, R>, T> kernel = {along_x_indexed_kernel<T, R, V>,
                                                                     nullptr};
-        return launch_blocks(kernel, (shape.items + Row::WARPS - 1) / Row::WARPS,
+        return launch_blocks(kernel, (shape.parts * shape.marches + Row::WARPS - 1) / Row::WARPS,
                              dim3(32 * Row::WARPS), g, &shape, pass->in[0], pass->out[0],
                              sizeof(Row));
     }
