@@ -66,13 +66,23 @@ static uint64_t streaming_2d_passes(const struct geometry *g)
     return axis[AXIS_Y].active || axis[AXIS_Z].active;
 }
 
-static uint64_t streaming_3d_passes(const struct geometry *g)
+/* 3D, of rows of a kind: offsets in a plane are of 32 bits. */
+static uint64_t columns_passes(const struct geometry *g, bool indexed, int radius)
 {
     const struct plan_axis *axis = g->plan->axis;
-    /* Its offsets in a plane are of 32 bits. */
     return axis[AXIS_X].active && axis[AXIS_Y].active && axis[AXIS_Z].active &&
-           g->plan->radius <= (g->plan->indexed ? (int)TABLE_RADIUS : (int)PLAN_RADIUS) &&
+           (g->plan->indexed != 0) == indexed && g->plan->radius <= radius &&
            axis[AXIS_Z].stride <= UINT32_MAX && axis[AXIS_Z].n <= INT32_MAX / 2;
+}
+
+static uint64_t streaming_3d_passes(const struct geometry *g)
+{
+    return columns_passes(g, false, PLAN_RADIUS);
+}
+
+static uint64_t streaming_3d_indexed_passes(const struct geometry *g)
+{
+    return columns_passes(g, true, TABLE_RADIUS);
 }
 
 /* The families in order of preference: the first that takes a plan, and as many passes, does them.
@@ -102,6 +112,9 @@ static const struct family {
     {"along_y_z", "across", along_y_z_passes, along_y_z_launch, NULL, true, NULL},
     /* 3D: a column of planes with its sides in shared memory; through L1 it took twice the time. */
     {"streaming_3d", "column", streaming_3d_passes, streaming_3d_launch, NULL, false, NULL},
+    /* … with a row for each index. */
+    {"streaming_3d_indexed", "streaming_3d_indexed", streaming_3d_indexed_passes,
+     streaming_3d_indexed_launch, NULL, false, NULL},
     /* 2D, and what the others do not take: the slowest active axis is marched along. */
     {"streaming_2d", "march", streaming_2d_passes, streaming_2d_launch, NULL, false, NULL},
     /* Diffusion in 2D is bound by memory by far: several steps for the bytes of one. */

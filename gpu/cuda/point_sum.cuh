@@ -81,12 +81,18 @@ static __device__ __forceinline__ const table_row_f64 *table_row_at(const void *
     return (const table_row_f64 *)rows + i;
 }
 
-/* The row of index i along axis a. */
+/* The row of index i along axis a … */
+template <typename T>
+static __device__ __forceinline__ auto index_row_at(const index_rows &rows, int a, int64_t i)
+{
+    return table_row_at((const char *)table[rows.slot].rows + rows.at[a], i, T());
+}
+
+/* … and its taps. */
 template <typename T, int R>
 static __device__ __forceinline__ index_row<T> row_of(const index_rows &rows, int a, int64_t i)
 {
-    const void *const axis_rows = (const char *)table[rows.slot].rows + rows.at[a];
-    const auto *const row = table_row_at(axis_rows, i, T());
+    const auto *const row = index_row_at<T>(rows, a, i);
     const int skip = (int)(__ldg(&row->first) - (i - R));
     return {row->w - skip, skip == 0, skip + __ldg(&row->count) == 2 * R + 1};
 }

@@ -6,8 +6,7 @@
  *   acc = c0 f;  equal weights on all axes: acc = fma(cm, (x pair + y pair) + z pair, acc),
  *   else one chain per axis: x, y, z;  m = 1 … R
  *
- * What a pass adds, and axes with coordinates, are traits of the same kernel (point_sum.cuh). Taps
- * along x and y lie in shared memory for the march, those along z are the plane's.
+ * What a pass adds is a trait of the same kernel (point_sum.cuh).
  *
  * Bytes of device memory per point: one write and (L + 2R)/L reads for marches of L planes. From L2
  * in all, with what lies over the sides of a column of 256 × 12 points (float32): 1.7 reads a point
@@ -27,18 +26,16 @@ struct column {
     enum {V = 16 / sizeof(T), ROWS = 2, /* of a pack each that a thread computes of a plane */
           /* Planes from one barrier to the next, and how many such groups come in meanwhile. */
           GROUP = WIDE == LONG ? 1 : 2,
-          GROUPS = GROUP == 2                  ? 1
-                   : R > 2 && R <= PLAN_RADIUS ? 3
-                                               : 2,
+          GROUPS = GROUP == 2 ? 1
+                   : R > 2    ? 3
+                              : 2,
           AHEAD = GROUP *GROUPS,
           /* Planes from one turn of the queue to the next: after 2R + 1 nothing has to move in it.
-           * Terms and rows by index take registers, and time enough for moves. */
+           * Terms take registers, and time enough for moves. */
           STEPS = GROUP == 2        ? 2
                   : KIND != CENTRED ? 3
                                     : 2 * R + 1,
-          HIGH = WIDE == SHORT &&R > PLAN_RADIUS
-                     ? 8
-                     : (R > 2 ? 6 : 8) * LONG / WIDE / (WIDE == SHORT ? 2 : 1),
+          HIGH = (R > 2 ? 6 : 8) * LONG / WIDE / (WIDE == SHORT ? 2 : 1),
           /* On a multiprocessor: fewer keep neighbours within what the L2 holds. */
           BLOCKS = WIDE == LONG                ? 1
                    : R == 1 && KIND == CENTRED ? 3
@@ -57,9 +54,6 @@ struct column {
     T stage[WIDE == LONG ? 1 : THREADS / 32][WARP_HIGH * ROWS][WARP_WIDE * V]; /* unless ALIGNED */
     /* The sources of the column's x and y, of R planes before the march and R past the grid. */
     int64_t map[WIDTH + HEIGHT + 2 * R];
-    /* INDEXED: the taps of the column's points along x, and of its rows along y. */
-    T taps_x[KIND == INDEXED ? 2 * R + 1 : 1][X];
-    T taps_y[KIND == INDEXED ? Y : 1][2 * R + 2];
 };
 
 template <typename T, int R> struct streaming_3d_shape {
@@ -70,7 +64,6 @@ template <typename T, int R> struct streaming_3d_shape {
     int32_t slot, shared;
     point_weights<T, R> weights;
     point_terms<T> terms;
-    index_rows by_index;
 };
 
 /* ALIGNED: rows are whole packs, and so is what lies past their ends. */
@@ -121,20 +114,6 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
             at = z < R ? first - R + z : shape.planes + (z - R);
         }
         shared.map[i] = source(&table[shape.slot].plan.axis[a], at);
-    }
-    if constexpr (KIND == INDEXED) {
-        for (int i = thread; i < Column::X * (2 * R + 1) && shape.by_index.axes >> AXIS_X & 1;
-             i += THREADS) {
-            const int64_t at = min(x0 + i % Column::X, shape.n - 1);
-            shared.taps_x[i / Column::X][i % Column::X] =
-                tap_of<T, R>(row_of<T, R>(shape.by_index, AXIS_X, at), i / Column::X);
-        }
-        for (int i = thread; i < Column::Y * (2 * R + 1) && shape.by_index.axes >> AXIS_Y & 1;
-             i += THREADS) {
-            const int64_t at = min(y0 + i / (2 * R + 1), shape.height - 1);
-            shared.taps_y[i / (2 * R + 1)][i % (2 * R + 1)] =
-                tap_of<T, R>(row_of<T, R>(shape.by_index, AXIS_Y, at), i % (2 * R + 1));
-        }
     }
     __syncthreads();
 
@@ -227,7 +206,7 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
                                          z * shape.plane + min(y + r, shape.height - 1) * shape.n;
             if (ALIGNED && (r >= rows || stored == 0))
                 continue;
-            if (KIND == TERMS && z + Column::AHEAD < last && tx * 16 % 128 == 0)
+            if (z + Column::AHEAD < last && tx * 16 % 128 == 0)
                 prefetch_l2(row + Column::AHEAD * shape.plane +
                             (ALIGNED ? 0 : min(x, shape.n - 1)));
             if (ALIGNED)
@@ -242,20 +221,6 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
         load_term(shape.terms.base, first, base);
         load_term(shape.terms.source, first, source);
     }
-    /* INDEXED: has a row the first and the last tap? By point along x, by row along y. */
-    bool has_x[2][V], has_y[2][ROWS];
-    if constexpr (KIND == INDEXED) {
-        for (int v = 0; v < V && shape.by_index.axes >> AXIS_X & 1; v++) {
-            const auto row = row_of<T, R>(shape.by_index, AXIS_X, min(x + v, shape.n - 1));
-            has_x[0][v] = row.first;
-            has_x[1][v] = row.last;
-        }
-        for (int r = 0; r < ROWS && shape.by_index.axes >> AXIS_Y & 1; r++) {
-            const auto row = row_of<T, R>(shape.by_index, AXIS_Y, min(y + r, shape.height - 1));
-            has_y[0][r] = row.first;
-            has_y[1][r] = row.last;
-        }
-    }
 
     int here = 0; /* the slot of the plane at hand; i planes on: */
     auto slot = [&](int i) { return here + i < Column::RING ? here + i : here + i - Column::RING; };
@@ -266,18 +231,15 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
             if (k + s >= last)
                 break;
             pack<T, V> acc[ROWS];
-            if constexpr (KIND == INDEXED)
-                load_term(shape.terms.base, k + s, base);
-            if constexpr (KIND != CENTRED) {
+            if constexpr (KIND == TERMS) {
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
 #pragma unroll
                     for (int v = 0; v < V; v++)
                         acc[r].v[v] = begin_sum(shape.terms, shape.weights.centre,
                                                 queue[R + s][r].v[v], base[r].v[v]);
-            }
-            if constexpr (KIND == TERMS)
                 load_term(shape.terms.base, k + s + 1, base, 1);
+            }
             if (s % Column::GROUP == 0) {
                 /* All have the planes to R past this group, and are done with the one before. */
                 __pipeline_wait_prior(Column::GROUPS - 1);
@@ -315,37 +277,7 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
 #define X_PAIR (along_x(r, v + m) + along_x(r, v - m))
 #define Y_PAIR (along_y(r + m).v[v] + along_y(r - m).v[v])
 #define Z_PAIR (queue[R + s + m][r].v[v] + queue[R + s - m][r].v[v])
-            if constexpr (KIND == INDEXED) {
-                auto value_x = [&](int t, int r, int v) { return along_x(r, v + t - R); };
-                auto value_y = [&](int t, int r, int v) { return along_y(r + t - R).v[v]; };
-                auto value_z = [&](int t, int r, int v) { return queue[s + t][r].v[v]; };
-                if (shape.by_index.axes >> AXIS_X & 1)
-                    add_taps<R>(
-                        acc,
-                        [&](int t, int, int v) {
-                            return shared_pack(&shared.taps_x[t][tx * V]).v[v];
-                        },
-                        value_x, [&](int t, int, int v) { return has_x[t > 0][v]; });
-                else
-                    add_pairs<R>(acc, shape.weights.c[AXIS_X], shape.by_index.pairs[AXIS_X],
-                                 value_x);
-                if (shape.by_index.axes >> AXIS_Y & 1)
-                    add_taps<R>(
-                        acc, [&](int t, int r, int) { return shared.taps_y[ty * ROWS + r][t]; },
-                        value_y, [&](int t, int r, int) { return has_y[t > 0][r]; });
-                else
-                    add_pairs<R>(acc, shape.weights.c[AXIS_Y], shape.by_index.pairs[AXIS_Y],
-                                 value_y);
-                if (shape.by_index.axes >> AXIS_Z & 1) {
-                    const auto row = row_of<T, R>(shape.by_index, AXIS_Z, k + s);
-                    add_taps<R>(
-                        acc, [&](int t, int, int) { return tap_of<T, R>(row, t); }, value_z,
-                        [&](int t, int, int) { return t == 0 ? row.first : row.last; });
-                } else {
-                    add_pairs<R>(acc, shape.weights.c[AXIS_Z], shape.by_index.pairs[AXIS_Z],
-                                 value_z);
-                }
-            } else if (shape.shared) {
+            if (shape.shared) {
                 FOR_POINTS(
                     fused(shape.weights.c[AXIS_X][m], X_PAIR + Y_PAIR + Z_PAIR, acc[r].v[v]));
             } else {
@@ -353,17 +285,14 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
                 FOR_POINTS(fused(shape.weights.c[AXIS_Y][m], Y_PAIR, acc[r].v[v]));
                 FOR_POINTS(fused(shape.weights.c[AXIS_Z][m], Z_PAIR, acc[r].v[v]));
             }
-            if constexpr (KIND == INDEXED)
-                load_term(shape.terms.source, k + s, source);
-            if constexpr (KIND != CENTRED) {
+            if constexpr (KIND == TERMS) {
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
 #pragma unroll
                     for (int v = 0; v < V; v++)
                         acc[r].v[v] = end_sum(shape.terms, acc[r].v[v], source[r].v[v]);
-            }
-            if constexpr (KIND == TERMS)
                 load_term(shape.terms.source, k + s + 1, source, 1);
+            }
             if (ALIGNED) {
                 if (stored == (1u << V) - 1) {
 #pragma unroll
@@ -422,7 +351,6 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
     }
     shape.weights = weights_of<T, R>(plan, pass);
     shape.terms = terms_of<T>(plan, pass);
-    shape.by_index = index_rows_of(g, pass);
     shape.slot = g->slot;
     shape.shared = plan->shared;
     const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
@@ -436,7 +364,7 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
     shape.marches = (uint32_t)((planes + shape.length - 1) / shape.length);
     const int64_t blocks = columns * shape.marches;
     if (blocks > INT32_MAX) /* a block each is too much for so many small fields */
-        return KIND == INDEXED ? cudaErrorInvalidConfiguration : streaming_2d_launch(g, pass);
+        return streaming_2d_launch(g, pass);
     static_assert(WIDE == LONG || sizeof(Column) <= 99 << 10, "what any device has");
     kernel_pair<streaming_3d_shape<T, R>, T> kernel = {
         streaming_3d_kernel<T, R, WIDE, ALIGNED, KIND, one_job>, nullptr};
@@ -478,15 +406,10 @@ static cudaError_t launch_kind(const struct geometry *g, const struct table_pass
 template <typename T>
 static cudaError_t launch_streaming_3d(const struct geometry *g, const struct table_pass *pass)
 {
-    return with_radius<TABLE_RADIUS>(g, [&](auto radius) -> cudaError_t {
+    return with_radius<PLAN_RADIUS>(g, [&](auto radius) {
         constexpr int R = decltype(radius)::value;
-        if constexpr (R > 1) /* second derivatives by index take a point more on either side */
-            if (g->plan->indexed)
-                return launch_kind<T, R, INDEXED>(g, pass);
-        if constexpr (R <= PLAN_RADIUS)
-            return has_terms(g->plan, pass) ? launch_kind<T, R, TERMS>(g, pass)
-                                            : launch_kind<T, R, CENTRED>(g, pass);
-        return cudaErrorInvalidValue;
+        return has_terms(g->plan, pass) ? launch_kind<T, R, TERMS>(g, pass)
+                                        : launch_kind<T, R, CENTRED>(g, pass);
     });
 }
 
