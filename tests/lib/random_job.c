@@ -285,6 +285,22 @@ void random_table_job(struct random *random, uint64_t max_points, struct job *jo
     *block = random_coordinates(random, job);
 }
 
+void random_indexed_job(struct random *random, struct job *job, void **block)
+{
+    struct failure failure;
+    do {
+        random_table_candidate(random, 1000, job);
+        failure = (struct failure){.code = STATUS_OK};
+        job->n[AXIS_X] = random_below(random, 2) ? 4 * (3 + random_below(random, 80))
+                                                 : 12 + random_below(random, 320);
+        job->n[AXIS_Y] = 12 + random_below(random, 30);
+        job->n[AXIS_Z] = 12 + random_below(random, 20);
+    } while (job->axes < AXIS_COUNT || !job->more.coordinates || job->more.coefficient ||
+             (job->operator_id != OPERATOR_LAPLACIAN && job->operator_id != OPERATOR_DIFFUSION) ||
+             !job_check(job, INFINITY, &failure));
+    *block = random_coordinates(random, job);
+}
+
 void random_conducting_job(struct random *random, uint64_t max_points, struct job *job,
                            void **block)
 {

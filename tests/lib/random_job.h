@@ -34,6 +34,8 @@ void random_column_job(struct random *random, uint64_t max_batch, struct job *jo
  * coordinates, coefficients and sources, steps of forward Euler and rk4. *block: for the caller to
  * free(). */
 void random_table_job(struct random *random, uint64_t max_points, struct job *job, void **block);
+/* One whose interior sums rows by coordinates in 3D: of several columns of a streaming kernel. */
+void random_indexed_job(struct random *random, struct job *job, void **block);
 /* A diffusion of a field κ along axes with coordinates, at accuracy 2: rare among the other jobs,
  * and with special rows. */
 void random_conducting_job(struct random *random, uint64_t max_points, struct job *job,
