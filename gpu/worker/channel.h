@@ -110,7 +110,7 @@ struct channel_span {
 
 /* An order to compute, with all that it needs but its block, which follows. */
 struct channel_run {
-    uint64_t id;
+    uint64_t id, owner; /* owner: the uid */
     /* Arrays, as many as the job has; the others 0. Inputs may be the same; an output may be an
      * input, and needs a scratch of its own then. The scratches of one output are its own:
      * job_scratch(); that of the only one may be the only input, where this may be overwritten. */
@@ -186,7 +186,7 @@ struct channel_message {
 };
 
 enum {
-    CHANNEL_VERSION = 2,
+    CHANNEL_VERSION = 3,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
     CHANNEL_KERNELS = 64,           /* slots of them */

@@ -320,7 +320,7 @@ static const struct plan *make_plan(struct worker *worker, const struct channel_
         return NULL;
     if (!job_check_block(job, block, failure))
         worker_broken("RUN with a block that its job cannot have", given->id);
-    return plans_make(&worker->plans, job, block);
+    return plans_make(&worker->plans, given->owner, job, block);
 }
 
 /* The plan of a RUN's job; NULL as above. */

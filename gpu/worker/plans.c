@@ -41,38 +41,64 @@ void plans_give(const struct plan *plan)
     free(kept);
 }
 
-/* Drop the oldest ones until there are no more than so many, of so many bytes. */
-static void shrink(struct plans *plans, uint32_t count, uint64_t bytes)
+static void drop(struct plans *plans, struct kept_plan *kept)
 {
-    while (plans->count && (plans->count > count || plans->bytes > bytes)) {
-        struct kept_plan *kept = LIST_TAKE(&plans->kept, struct kept_plan, link);
-        plans->count--;
-        plans->bytes -= kept->bytes;
-        plans_give(&kept->plan);
+    list_remove(&kept->link);
+    plans->count--;
+    plans->bytes -= kept->bytes;
+    plans_give(&kept->plan);
+}
+
+/* Of the owner that has most, in number or in bytes, the one unused for longest; not the newest. */
+static struct kept_plan *surplus(struct plans *plans, const struct kept_plan *newest, bool in_bytes)
+{
+    struct {
+        struct kept_plan *last;
+        uint64_t sum;
+    } of[PLANS_KEPT + 1], *most = NULL;
+    int owners = 0;
+    LIST_EACH (struct kept_plan, kept, &plans->kept, link) {
+        int i = 0;
+        while (i < owners && of[i].last->owner != kept->owner)
+            i++;
+        if (i == owners)
+            of[owners++].sum = 0;
+        of[i].last = kept;
+        of[i].sum += in_bytes ? kept->bytes : 1;
     }
+    for (int i = 0; i < owners; i++)
+        if (of[i].last != newest && (!most || of[i].sum >= most->sum))
+            most = &of[i];
+    return most->last;
 }
 
 const struct plan *plans_find(struct plans *plans, const struct job *job, const void *block)
 {
     LIST_EACH (struct kept_plan, kept, &plans->kept, link)
         if (is_of(kept, job, block)) {
+            list_remove(&kept->link);
+            list_push_front(&plans->kept, &kept->link);
             kept->users++;
             return &kept->plan;
         }
     return NULL;
 }
 
-const struct plan *plans_make(struct plans *plans, const struct job *job, const void *block)
+const struct plan *plans_make(struct plans *plans, uint64_t owner, const struct job *job,
+                              const void *block)
 {
     struct kept_plan *made = make(job, block);
     if (!made)
         return NULL;
-    shrink(plans, PLANS_KEPT - 1,
-           made->bytes < PLANS_KEPT_BYTES ? PLANS_KEPT_BYTES - made->bytes : 0);
-    list_push(&plans->kept, &made->link);
+    made->owner = owner;
+    made->users++;
+    list_push_front(&plans->kept, &made->link);
     plans->count++;
     plans->bytes += made->bytes;
-    made->users++;
+    while (plans->count > PLANS_KEPT)
+        drop(plans, surplus(plans, made, false));
+    while (plans->bytes - made->bytes > PLANS_KEPT_BYTES)
+        drop(plans, surplus(plans, made, true));
     return &made->plan;
 }
 
@@ -88,5 +114,6 @@ const struct plan *plans_measure(enum dtype dtype, uint64_t points, bool of_two)
 
 void plans_free(struct plans *plans)
 {
-    shrink(plans, 0, 0);
+    LIST_EACH (struct kept_plan, kept, &plans->kept, link)
+        drop(plans, kept);
 }

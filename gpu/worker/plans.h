@@ -1,18 +1,20 @@
-/* The plans of the jobs that came lately: weights beside an edge take milliseconds to compute. One
- * thread. */
+/* The plans of the jobs that came lately: weights beside an edge take milliseconds to compute, and
+ * a device has to be told what a new plan says. One who asks for ever new ones displaces those of
+ * nobody who has fewer. One thread. */
 #pragma once
 
 #include "base/list.h"
 #include "numerics/plan.h"
 
 enum {
-    PLANS_KEPT = 16,
-    PLANS_KEPT_BYTES = 64 << 20 /* of the tables and blocks of all; the last one is kept anyway */
+    PLANS_KEPT = 32,
+    PLANS_KEPT_BYTES = 64 << 20 /* of the tables and blocks of all but the one made last */
 };
 
 struct kept_plan {
     struct list link;
     uint32_t users; /* runs, and the list that it is kept in */
+    uint64_t owner; /* who asked first */
     struct job job; /* equal jobs are equal bytes, … */
     struct plan plan;
     uint64_t bytes;  /* of the block and the table */
@@ -20,7 +22,7 @@ struct kept_plan {
 };
 
 struct plans {
-    struct list kept; /* oldest first */
+    struct list kept; /* used last first */
     uint32_t count;
     uint64_t bytes;
 };
@@ -31,7 +33,8 @@ void plans_init(struct plans *plans);
  * check, since only those of a plan that was made are found. */
 const struct plan *plans_find(struct plans *plans, const struct job *job, const void *block);
 /* The same, as plan_init() makes it. The job must have passed job_check(). NULL: no memory. */
-const struct plan *plans_make(struct plans *plans, const struct job *job, const void *block);
+const struct plan *plans_make(struct plans *plans, uint64_t owner, const struct job *job,
+                              const void *block);
 /* As plan_init_measure() makes it; it is not kept. */
 const struct plan *plans_measure(enum dtype dtype, uint64_t points, bool of_two);
 /* One that these have returned. */

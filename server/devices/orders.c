@@ -159,6 +159,7 @@ static void send_run(struct device *device, const struct order *order)
     struct channel_message message = {.type = CHANNEL_RUN};
     struct channel_run *run = &message.u.run;
     run->id = order->id;
+    run->owner = order->user->uid;
     run->chain = order->chain;
     run->progress = order->progress;
     run->ends_round = order->ends_round;
