@@ -5,10 +5,9 @@
 
 First use: jobs of a stencil that the server has never seen, one after another, on a resident field of 512³
 float32: the time of the first, when the first fast one was sent, and the same after a restart that finds the
-kernel in its file. A neighbour: one client's 64³ job at a time, alone; beside a user who sends one stencil on
-fields of 2^19 points as fast as it is answered; and beside one whose every stencil is new, without a compiler
-and with it. Needs root, for the
-second user.
+kernel in its file. A neighbour: one client's 64³ job at a time, alone, and beside a user who sends stencils on
+fields of 2^19 points as fast as they are answered: one and the same, or every one new; without a compiler and
+with it. --neighbour: that alone. Needs root, for the second user.
 """
 
 import argparse
@@ -146,6 +145,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--flood-s", type=float, default=15)
+    parser.add_argument("--neighbour", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     said = {"commit": os.environ.get("FDSERVER_COMMIT", ""), "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
@@ -155,12 +155,16 @@ def main():
             with server.client() as client:
                 device = client.call("info")["devices"][0]
                 said |= {"device": device["model"], "driver": device["driver"]}
-            said["new"] = first_use(server, 12345)
-            said["next_new"] = first_use(server, 54321)
-        with Server(options, folder) as server:
-            said["restart"] = first_use(server, 12345)
+            if not options.neighbour:
+                said["new"] = first_use(server, 12345)
+                said["next_new"] = first_use(server, 54321)
+        if not options.neighbour:
+            with Server(options, folder) as server:
+                said["restart"] = first_use(server, 12345)
         with Server(options, folder, compiles=False) as server:
-            said["beside_new_stencils_uncompiled"] = neighbour(server, "new", options.flood_s)
+            for name, kind in (("beside_one_stencil_uncompiled", "one"),
+                               ("beside_new_stencils_uncompiled", "new")):
+                said[name] = neighbour(server, kind, options.flood_s)
         with Server(options, folder) as server:
             before = server.programs()
             for name, kind in (("alone", None), ("beside_one_stencil", "one"), ("beside_new_stencils", "new")):
