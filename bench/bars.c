@@ -72,6 +72,10 @@ void bars_cuda(void)
         rows_small_cubes(n);
         rows_cubes(n, DTYPE_F32, 1, 8, "periodic", 0);
     }
+    /* the operators of a chain, with whole packs and without */
+    rows_cubes(66, DTYPE_F32, 1, 8, "periodic", 0);
+    for (uint64_t n = 64; n <= 66; n++)
+        rows_laplacian(n, n, n, DTYPE_F32, 8, "periodic", 0);
     for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++) {
         rows_cubes(cube, (enum dtype)dtype, 2, 8, "periodic", 0.85);
         for (int accuracy = 2; accuracy <= 8; accuracy += 2)
