@@ -174,5 +174,17 @@ void bars_host(void)
         rows_laplacian(n, n, n, DTYPE_F32, 8, "periodic", 0);
         rows_vector_operators(n, n, n, DTYPE_F32, 8, "periodic", 0);
     }
-    stencils(cube, 2 * square);
+    /* General operators: their shares are written down; bench/host_peers.py has their bars. */
+    rows_stencil(3, cube, DTYPE_F32, 1, true, "periodic", 0);
+    rows_stencil(3, cube, DTYPE_F32, 1, false, "periodic", 0);
+    rows_stencil(3, cube, DTYPE_F32, 2, false, "periodic", 0);
+    rows_stencil(2, 2 * square, DTYPE_F32, 1, false, "periodic", 0);
+    for (int accuracy = 2; accuracy <= 8; accuracy += 6) {
+        rows_laplacian(cube, cube, cube, DTYPE_F32, accuracy, "value", 0);
+        rows_diffusion(3, cube, DTYPE_F32, accuracy, steps, "value", 0);
+        rows_rk4(3, cube, DTYPE_F32, accuracy, "periodic", 0);
+        rows_flows(cube, cube, cube, DTYPE_F32, accuracy, 0);
+    }
+    for (int field = 0; field < 2; field++)
+        rows_adi(3, cube, cube, cube, DTYPE_F32, field, "derivative", 0);
 }

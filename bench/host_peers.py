@@ -42,7 +42,7 @@ except ImportError:
     pde = None
 
 BAR = 2
-STEPS = 4
+STEPS = 2
 HELD = 0.5
 DT, DT_ADI = 0.1, 2.0  # on a unit grid
 TOLERANCE = 2e-4
