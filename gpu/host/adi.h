@@ -191,36 +191,173 @@ static void NAME(adi_along)(const struct tridiagonal *lines, const REAL *m, REAL
         x[l * length + n] = x[l * length];
 }
 
+/* Solves where κ is a field: lines `apart` elements from one to the next. */
+struct NAME(adi_field_lines) {
+    const struct adi_axis *axis;
+    const REAL *k;
+    REAL *x, *q, *z; /* z: NULL unless the line is closed */
+    int64_t apart, count;
+};
+
+/* Row i of each: its elements, and what the row before has above its diagonal. */
+struct NAME(adi_rows) {
+    REAL below[NAME(ADI_CHUNK)], diagonal[NAME(ADI_CHUNK)], above[NAME(ADI_CHUNK)];
+    REAL before[NAME(ADI_CHUNK)];
+};
+
+ALWAYS_INLINE void NAME(adi_rows_of)(const struct NAME(adi_field_lines) lines, int64_t i,
+                                     struct NAME(adi_rows) * rows)
+{
+    const int64_t stride = lines.axis->stride, apart = lines.apart;
+    if (i == 0 || i == lines.axis->lines.n - 1) {
+        for (int64_t l = 0; l < lines.count; l++)
+            POINT_NAME(adi_row)
+        (lines.axis, lines.k + l * apart, i, &rows->below[l], &rows->diagonal[l], &rows->above[l]);
+        return;
+    }
+    const REAL weight = (REAL)0.5 * (REAL)lines.axis->weight;
+    const REAL *k = lines.k + i * stride;
+    for (int64_t l = 0; l < lines.count; l++) {
+        rows->below[l] = weight * (k[l * apart - stride] + k[l * apart]);
+        rows->above[l] = weight * (k[l * apart + stride] + k[l * apart]);
+        rows->diagonal[l] = (REAL)1 + (rows->below[l] + rows->above[l]);
+    }
+}
+
+/* first, low: of closed lines, kept for adi_close(). */
+ALWAYS_INLINE void NAME(adi_eliminate)(const struct NAME(adi_field_lines) lines, REAL *first,
+                                       REAL *low)
+{
+    const int64_t n = lines.axis->lines.n, stride = lines.axis->stride, apart = lines.apart;
+    struct NAME(adi_rows) rows;
+    for (int64_t i = 0; i < n; i++) {
+        REAL *x = lines.x + i * stride, *q = lines.q + i * stride;
+        REAL *z = lines.z ? lines.z + i * stride : NULL;
+        NAME(adi_rows_of)(lines, i, &rows);
+        for (int64_t l = 0; lines.z && i == 0 && l < lines.count; l++) {
+            first[l] = rows.diagonal[l];
+            low[l] = rows.below[l];
+            rows.diagonal[l] += rows.diagonal[l];
+            z[l * apart] = -first[l];
+        }
+        for (int64_t l = 0; lines.z && i == n - 1 && l < lines.count; l++)
+            rows.diagonal[l] = REAL_FMA(low[l], rows.above[l] / first[l], rows.diagonal[l]);
+        for (int64_t l = 0; i > 0 && l < lines.count; l++) {
+            const REAL m = rows.below[l] * q[l * apart - stride];
+            rows.diagonal[l] = REAL_FMA(-m, rows.before[l], rows.diagonal[l]);
+            x[l * apart] = REAL_FMA(m, x[l * apart - stride], x[l * apart]);
+            rows.below[l] = m;
+        }
+        for (int64_t l = 0; lines.z && i > 0 && l < lines.count; l++)
+            z[l * apart] = REAL_FMA(rows.below[l], z[l * apart - stride],
+                                    i == n - 1 ? -rows.above[l] : (REAL)0);
+        for (int64_t l = 0; l < lines.count; l++) {
+            q[l * apart] = (REAL)1 / rows.diagonal[l];
+            rows.before[l] = rows.above[l];
+        }
+    }
+}
+
+ALWAYS_INLINE void NAME(adi_substitute)(const struct NAME(adi_field_lines) lines)
+{
+    const int64_t n = lines.axis->lines.n, stride = lines.axis->stride, apart = lines.apart;
+    struct NAME(adi_rows) rows;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        REAL *x = lines.x + i * stride, *z = lines.z ? lines.z + i * stride : NULL;
+        const REAL *q = lines.q + i * stride;
+        const bool is_last = i == n - 1;
+        if (!is_last)
+            NAME(adi_rows_of)(lines, i, &rows);
+        for (int64_t l = 0; is_last && l < lines.count; l++)
+            x[l * apart] = q[l * apart] * x[l * apart];
+        for (int64_t l = 0; is_last && lines.z && l < lines.count; l++)
+            z[l * apart] = q[l * apart] * z[l * apart];
+        for (int64_t l = 0; !is_last && l < lines.count; l++) {
+            rows.above[l] = rows.above[l] * q[l * apart];
+            x[l * apart] =
+                REAL_FMA(rows.above[l], x[l * apart + stride], q[l * apart] * x[l * apart]);
+        }
+        for (int64_t l = 0; !is_last && lines.z && l < lines.count; l++)
+            z[l * apart] =
+                REAL_FMA(rows.above[l], z[l * apart + stride], q[l * apart] * z[l * apart]);
+    }
+}
+
+ALWAYS_INLINE void NAME(adi_close)(const struct NAME(adi_field_lines) lines, const REAL *first,
+                                   const REAL *low)
+{
+    const int64_t stride = lines.axis->stride, apart = lines.apart;
+    const int64_t end = (lines.axis->lines.n - 1) * stride;
+    REAL around[NAME(ADI_CHUNK)];
+    for (int64_t l = 0; l < lines.count; l++) {
+        const REAL *x = lines.x + l * apart, *z = lines.z + l * apart, last = low[l] / first[l];
+        around[l] = REAL_FMA(last, x[end], x[0]) / ((REAL)1 + REAL_FMA(last, z[end], z[0]));
+    }
+    for (int64_t i = 0; i <= end; i += stride)
+        for (int64_t l = 0; l < lines.count; l++)
+            lines.x[i + l * apart] =
+                REAL_FMA(-lines.z[i + l * apart], around[l], lines.x[i + l * apart]);
+}
+
+ALWAYS_INLINE void NAME(adi_field)(const struct NAME(adi_field_lines) lines)
+{
+    REAL first[NAME(ADI_CHUNK)], low[NAME(ADI_CHUNK)];
+    NAME(adi_eliminate)(lines, first, low);
+    NAME(adi_substitute)(lines);
+    if (lines.z)
+        NAME(adi_close)(lines, first, low);
+    for (int64_t l = 0; lines.axis->lines.repeats && l < lines.count; l++)
+        lines.x[lines.axis->lines.n * lines.axis->stride + l * lines.apart] =
+            lines.x[l * lines.apart];
+}
+
+/* `count` lines from element `begin` on, of which one is next to another, or, along x, a row. */
+static void NAME(adi_solve_field)(const struct adi_work *work, int64_t begin, int64_t count)
+{
+    const struct adi_axis *axis = &work->adi->axis[work->axis];
+    const bool closed = axis->periodic && axis->lines.n > 2;
+    struct NAME(adi_field_lines)
+        lines = {.axis = axis,
+                 .k = (const REAL *)work->operands->at[OPERAND_COEFFICIENT] + begin,
+                 .x = (REAL *)work->write + begin,
+                 .q = (REAL *)work->spare[0] + begin,
+                 .z = closed ? (REAL *)work->spare[1] + begin : NULL,
+                 .count = count};
+    if (work->axis == AXIS_X) {
+        lines.apart = axis->n;
+        NAME(adi_field)(lines);
+    } else {
+        lines.apart = 1;
+        NAME(adi_field)(lines);
+    }
+}
+
 /* One of adi_units() of a solve. */
 static void NAME(adi_solve)(const struct adi_work *work, int64_t unit)
 {
     const struct adi *adi = work->adi;
     const struct adi_axis *axis = &adi->axis[work->axis];
     const int64_t points = axis->stride, length = axis->n * points; /* lines side by side */
-    if (adi->coefficient) {
-        const int64_t begin = unit / points * length + unit % points;
-        const REAL *k = (const REAL *)work->operands->at[OPERAND_COEFFICIENT] + begin;
-        POINT_NAME(adi_solve)
-        (axis, k, (REAL *)work->write + begin, (REAL *)work->spare[0] + begin,
-         work->spare[1] ? (REAL *)work->spare[1] + begin : NULL);
-        return;
-    }
     const REAL *factors = (const REAL *)((const char *)adi + axis->lines.at);
     if (work->axis == AXIS_X) {
-        const int64_t first = unit * ADI_TOGETHER;
+        const int64_t first = unit * ADI_TOGETHER, left = work->lines - first;
         REAL *x = (REAL *)work->write + first * length;
-        if (first + ADI_TOGETHER <= work->lines)
-            NAME(adi_along)(&axis->lines, factors, x, length);
-        else
-            for (int64_t l = first; l < work->lines; l++, x += length)
-                POINT_NAME(lines_solve)(&axis->lines, factors, x, 1);
+        if (adi->coefficient)
+            NAME(adi_solve_field)
+        (work, first * length, left < ADI_TOGETHER ? left : ADI_TOGETHER);
+        else if (left >= ADI_TOGETHER) NAME(adi_along)(&axis->lines, factors, x, length);
+        else for (int64_t l = first; l < work->lines; l++, x += length)
+            POINT_NAME(lines_solve)(&axis->lines, factors, x, 1);
         return;
     }
     const int64_t chunks = (points + NAME(ADI_CHUNK) - 1) / NAME(ADI_CHUNK);
-    const int64_t begin = unit % chunks * NAME(ADI_CHUNK), left = points - begin;
-    NAME(adi_across)
-    (&axis->lines, factors, (REAL *)work->write + unit / chunks * length + begin, points,
-     left < NAME(ADI_CHUNK) ? left : NAME(ADI_CHUNK));
+    const int64_t first = unit % chunks * NAME(ADI_CHUNK), left = points - first;
+    const int64_t begin = unit / chunks * length + first;
+    const int64_t count = left < NAME(ADI_CHUNK) ? left : NAME(ADI_CHUNK);
+    if (adi->coefficient)
+        NAME(adi_solve_field)(work, begin, count);
+    else
+        NAME(adi_across)(&axis->lines, factors, (REAL *)work->write + begin, points, count);
 }
 
 static int64_t NAME(adi_units)(const struct adi_work *work)
@@ -231,8 +368,6 @@ static int64_t NAME(adi_units)(const struct adi_work *work)
     if (!axis->active)
         return 0;
     const int64_t all = work->lines * work->adi->axis[AXIS_X].n / axis->n;
-    if (work->adi->coefficient)
-        return all;
     if (work->axis == AXIS_X)
         return (all + ADI_TOGETHER - 1) / ADI_TOGETHER;
     return all / axis->stride * ((axis->stride + NAME(ADI_CHUNK) - 1) / NAME(ADI_CHUNK));
