@@ -147,7 +147,7 @@ static uint64_t find_lines(const struct launch *launch, uint64_t pass, uint64_t 
     if (stage.kind != STAGE_SOLVE)
         return 0;
     lines->axis = stage.axis;
-    lines->write = launch_array(launch, stage.write);
+    lines->kept = lines->write = launch_array(launch, stage.write);
     lines->base = NULL;
     const struct stage next = pass + 1 < end ? stage_of(plan, pass + 1) : stage;
     if (next.kind == STAGE_ADD && adi->axis[stage.axis].active) {

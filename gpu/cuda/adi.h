@@ -21,6 +21,7 @@ struct adi_lines {
     const void *read; /* what the lines are to be; their rate along the axis (rated): u */
     void *write;      /* the solutions, read where they are not `rated`; base + these, or */
     const void *base; /* NULL: these alone */
+    void *kept;       /* room for the lines as they are solved; `read` where that is not `rated` */
     bool rated;
 };
 

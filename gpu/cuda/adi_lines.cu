@@ -33,97 +33,104 @@ static __global__ void __launch_bounds__(WARP)
 /* How a solve is done: so many lines a block, 0: in device memory. */
 struct choice {
     int lines, rows, pitch, base_slot;
-    size_t tile; /* bytes of one */
+    size_t tile; /* bytes */
 };
 
-/* That by which a multiprocessor holds the most lines. arrays: elements that are kept of each row.
- */
-static choice choose(int64_t n, bool along_x, int arrays, size_t element)
+/* Bytes of shared memory of one block and of a multiprocessor. */
+static bool shared_bytes(int *block, int *all)
+{
+    int device;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(block, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
+               cudaSuccess &&
+           cudaDeviceGetAttribute(all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device) ==
+               cudaSuccess;
+}
+
+/* A tile of so many lines, with chunks of so many rows. */
+static choice tile_of_number(int64_t n, bool along_x, int lines, int64_t rows, size_t element)
+{
+    const int64_t chunks = (n + rows - 1) / rows;
+    const int64_t ring = (chunks < SLOTS ? chunks : (int64_t)SLOTS) * rows;
+    const int64_t height = ring + rows;                   /* a chunk of a base follows */
+    const int64_t pitch = height + 16 / (int64_t)element; /* a thread's packs lie in banks apart */
+    return {lines, (int)rows, (int)pitch, (int)ring,
+            element * (size_t)lines * (size_t)(along_x ? pitch : height)};
+}
+
+/* The same where κ is a field: whole lines of one number, and `rings` behind them. */
+static choice tile_of_field(int64_t n, bool along_x, int lines, int rings, size_t element)
+{
+    const int64_t height = n + rings * FIELD_ROWS * FIELD_SLOTS;
+    const int64_t pitch = height | 1; /* a thread's rows lie in banks apart */
+    return {lines, FIELD_ROWS, (int)pitch, 0,
+            element * (size_t)lines * (size_t)(along_x ? pitch : height)};
+}
+
+/* That by which a multiprocessor holds the most lines. rings: where κ is a field, else 0. */
+static choice choose(int64_t n, bool along_x, int rings, size_t element)
 {
     choice best = {};
-    int device, most, all;
-    if (n < 3 || n > INT32_MAX / 2 || cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
-            cudaSuccess ||
-        cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device) !=
-            cudaSuccess)
+    int most, all;
+    if (n < 3 || n > INT32_MAX / 2 || !shared_bytes(&most, &all))
         return best;
     int64_t best_held = 0;
     const int64_t rows = (n + SLOTS * WARP - 1) / (SLOTS * WARP) * WARP; /* all in the ring */
-    const int widest = (arrays == 1 ? 128 : 64) / (int)element;
-    auto chosen = [&](int lines, int64_t rows) {
-        const int64_t chunks = (n + rows - 1) / rows;
-        const int64_t ring = (chunks < SLOTS ? chunks : (int64_t)SLOTS) * rows;
-        const int64_t height = ring + rows; /* a chunk of a base follows */
-        /* Rows of a thread lie in banks apart, of numbers its packs. */
-        const int64_t pitch = height + (arrays == 1 ? 16 / (int64_t)element : 1);
-        choice choice = {lines, (int)rows, (int)pitch, (int)ring, 0};
-        choice.tile = element * (size_t)lines * (size_t)(along_x ? pitch : height);
-        return choice;
-    };
+    const int widest = 128 / (int)element;
     for (int lines = widest; lines >= widest / 2; lines /= 2) {
-        const choice it = chosen(lines, rows);
-        const int64_t bytes = (int64_t)it.tile * arrays;
-        const int64_t fit = all / (bytes + 1024),
+        const choice it = rings ? tile_of_field(n, along_x, lines, rings, element)
+                                : tile_of_number(n, along_x, lines, rows, element);
+        const int64_t fit = all / ((int64_t)it.tile + 1024),
                       blocks = fit < BLOCKS_MOST ? fit : (int64_t)BLOCKS_MOST;
-        if (bytes <= most && blocks * lines > best_held) {
+        if (it.tile <= (size_t)most && blocks * lines > best_held) {
             best_held = blocks * lines;
             best = it;
         }
     }
     /* Through device memory twice, where too few would be held. */
-    if (arrays == 1 && best_held < 128 / (int64_t)element)
-        best = chosen(widest, LONG_ROWS);
+    if (!rings && best_held < widest)
+        best = tile_of_number(n, along_x, widest, LONG_ROWS, element);
     return best;
 }
 
 template <typename T> using lines_function = void (*)(solve_work<T>);
 
-template <typename T, class Lines> static lines_function<T> find_form(bool field, bool corner)
+template <typename T, int LINES> static lines_function<T> find_form(const struct adi *adi, int axis)
 {
-    return !field   ? adi_shared_kernel<T, Lines>
-           : corner ? adi_field_kernel<T, Lines, true>
-                    : adi_field_kernel<T, Lines, false>;
+    enum { V = 16 / sizeof(T) };
+    /* Along x a copied point at the end is no unknown. */
+    const bool packs =
+        adi->axis[AXIS_X].n % V == 0 && (axis != AXIS_X || adi->axis[axis].lines.n % V == 0);
+    if (!adi->coefficient && axis == AXIS_X)
+        return packs ? adi_shared_kernel<T, along<T, LINES, V>>
+                     : adi_shared_kernel<T, along<T, LINES, 1>>;
+    if (!adi->coefficient)
+        return packs ? adi_shared_kernel<T, across<T, LINES, V>>
+                     : adi_shared_kernel<T, across<T, LINES, 1>>;
+    const bool corner = adi->axis[axis].periodic;
+    if (axis == AXIS_X)
+        return corner ? adi_field_kernel<T, along<T, LINES, 1, FIELD_ROWS>, true>
+                      : adi_field_kernel<T, along<T, LINES, 1, FIELD_ROWS>, false>;
+    if (packs)
+        return corner ? adi_field_kernel<T, across<T, LINES, V>, true>
+                      : adi_field_kernel<T, across<T, LINES, V>, false>;
+    return corner ? adi_field_kernel<T, across<T, LINES, 1>, true>
+                  : adi_field_kernel<T, across<T, LINES, 1>, false>;
 }
 
 template <typename T>
 static lines_function<T> find_kernel(const struct adi *adi, int axis, int lines)
 {
-    enum { V = 16 / sizeof(T), MOST = 128 / sizeof(T), SOME = MOST / 2, FEW = MOST / 4 };
-    const bool field = adi->coefficient;
-    /* Along x a copied point at the end is no unknown. */
-    const bool packs =
-        adi->axis[AXIS_X].n % V == 0 && (axis != AXIS_X || adi->axis[axis].lines.n % V == 0);
-    const bool corner = adi->axis[axis].periodic;
-    const bool wide = lines == (field ? SOME : MOST);
-    if (axis == AXIS_X && field)
-        return wide ? find_form<T, along<T, SOME, 1>>(true, corner)
-                    : find_form<T, along<T, FEW, 1>>(true, corner);
-    if (axis == AXIS_X && packs)
-        return wide ? adi_shared_kernel<T, along<T, MOST, V>>
-                    : adi_shared_kernel<T, along<T, SOME, V>>;
-    if (axis == AXIS_X)
-        return wide ? adi_shared_kernel<T, along<T, MOST, 1>>
-                    : adi_shared_kernel<T, along<T, SOME, 1>>;
-    if (field && packs)
-        return wide ? find_form<T, across<T, SOME, V>>(true, corner)
-                    : find_form<T, across<T, FEW, V>>(true, corner);
-    if (field)
-        return wide ? find_form<T, across<T, SOME, 1>>(true, corner)
-                    : find_form<T, across<T, FEW, 1>>(true, corner);
-    if (packs)
-        return wide ? adi_shared_kernel<T, across<T, MOST, V>>
-                    : adi_shared_kernel<T, across<T, SOME, V>>;
-    return wide ? adi_shared_kernel<T, across<T, MOST, 1>>
-                : adi_shared_kernel<T, across<T, SOME, 1>>;
+    enum { MOST = 128 / sizeof(T) };
+    return lines == MOST ? find_form<T, MOST>(adi, axis) : find_form<T, MOST / 2>(adi, axis);
 }
 
 static choice choose_for(const struct plan *plan, int axis)
 {
     const struct adi *adi = (const struct adi *)plan_table_rows(plan->table);
-    const int arrays = !adi->coefficient ? 1 : adi->axis[axis].periodic ? 3 : 2;
+    const int rings = !adi->coefficient ? 0 : adi->axis[axis].periodic ? 2 : 1;
     const int64_t unknowns = adi->axis[axis].periodic ? adi->axis[axis].period : adi->axis[axis].n;
-    return choose(unknowns, axis == AXIS_X, arrays, plan_element_bytes(plan));
+    return choose(unknowns, axis == AXIS_X, rings, plan_element_bytes(plan));
 }
 
 extern "C" bool adi_lines_rates(const struct plan *plan, int axis)
@@ -152,11 +159,11 @@ static cudaError_t launch_lines(const struct launch *launch, const struct adi_li
     work.rows = chosen.rows;
     work.pitch = chosen.pitch;
     work.base_slot = chosen.base_slot;
-    work.size = (int32_t)(chosen.tile / sizeof(T));
     work.rated = lines->rated;
     work.read = (const T *)lines->read;
     work.base = (const T *)lines->base;
     work.write = (T *)lines->write;
+    work.kept = (T *)lines->kept;
     work.spare[0] = (T *)launch->spare[0];
     work.spare[1] = (T *)launch->spare[1];
     if (launch->operands)
@@ -170,11 +177,9 @@ static cudaError_t launch_lines(const struct launch *launch, const struct adi_li
     void *arguments[] = {&work};
     if (!chosen.lines)
         return cudaLaunchKernel(adi_lines_kernel<T>, grid, dim3(WARP), arguments, 0, stream);
-    const int arrays = !adi->coefficient ? 1 : axis->periodic ? 3 : 2;
-    const size_t bytes = chosen.tile * (size_t)arrays;
     const lines_function<T> kernel = find_kernel<T>(adi, lines->axis, chosen.lines);
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    return cudaLaunchKernel(kernel, grid, dim3(WARP), arguments, bytes, stream);
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)chosen.tile);
+    return cudaLaunchKernel(kernel, grid, dim3(WARP), arguments, chosen.tile, stream);
 }
 
 extern "C" cudaError_t adi_lines_launch(const struct launch *launch_, const struct adi_lines *lines,

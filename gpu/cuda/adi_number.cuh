@@ -87,7 +87,6 @@ static __global__ void __launch_bounds__(WARP)
     const T *z = q + lines.count;
     const int n = (int)work.n, chunks = (n + work.rows - 1) / work.rows;
     const bool corner = lines.corner;
-    T *kept = const_cast<T *>(work.read); /* what does not stay in the ring */
     auto rows_of = [&](int c) { return min(n - c * work.rows, work.rows); };
     auto slot_of = [&](int c) { return c % SLOTS * work.rows; };
     auto bring = [&](int c) {
@@ -139,7 +138,7 @@ static __global__ void __launch_bounds__(WARP)
     auto keep = [&](int c, int next) {
         __syncwarp();
         if (next >= 0 && next < chunks) {
-            at.store(tile, slot_of(c), 0, kept, c * work.rows, rows_of(c));
+            at.store(tile, slot_of(c), 0, work.kept, c * work.rows, rows_of(c));
             __syncwarp();
         }
         bring(next);

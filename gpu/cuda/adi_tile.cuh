@@ -12,6 +12,8 @@ enum {
     LONG_ROWS = 64,  /* of a chunk, where not all chunks are in the ring */
     BATCH = 16,      /* rows whose loads are under way at once; chunks are multiples of a warp */
     DIVIDED = 8,     /* the same where each row has a division */
+    FIELD_ROWS = 16, /* of a chunk where κ is a field */
+    FIELD_SLOTS = 4,
     BLOCKS_MOST = 32 /* of a multiprocessor */
 };
 
@@ -20,10 +22,9 @@ template <typename T> struct solve_work {
     int32_t slot, axis;
     int32_t rows, pitch; /* of a chunk; elements from line to line of a tile along x */
     int32_t base_slot;   /* the row of a tile from which on a chunk of a base has room */
-    int32_t size;        /* elements of a tile */
     bool rated;
     const T *read, *base, *k;
-    T *write, *spare[2];
+    T *write, *kept, *spare[2]; /* kept: what does not stay in the ring */
     struct operands operands;
 };
 
@@ -33,6 +34,13 @@ static __device__ __forceinline__ int64_t begin_of(const solve_work<T> &work, in
 {
     return line / work.stride * work.length + line % work.stride;
 }
+
+/* A thread's packs of a chunk: elements from the beginning of a tile and of an array, and from one
+ * pack to the next. */
+struct tile_part {
+    int count, place, step;
+    int64_t at, stride;
+};
 
 /* COUNT packs of a tile, `step` elements apart there and `stride` in device memory, with what lies
  * to_base elements further added. */
@@ -83,7 +91,9 @@ template <typename T, int LINES, int V> struct across {
         STEP = LINES,
         PACKS = LINES / V,
         TOGETHER = WARP / PACKS,
-        STORED = TOGETHER < 4 ? 8 : WARP / TOGETHER
+        STORED = TOGETHER < 4 ? 8 : WARP / TOGETHER,
+        WIDTH = V,
+        EACH = FIELD_ROWS / TOGETHER
     };
     int64_t own, pack, stride;
     bool solves, copies;
@@ -115,27 +125,31 @@ template <typename T, int LINES, int V> struct across {
         for (int k = 0; k < BATCH; k++)
             x[k * STEP] = r[k];
     }
+    __device__ __forceinline__ tile_part part(int row, int64_t first, int rows) const
+    {
+        const int lane = threadIdx.x % PACKS * V, i = threadIdx.x / PACKS;
+        return {copies && i < rows ? (rows - i + TOGETHER - 1) / TOGETHER : 0,
+                (row + i) * LINES + lane, TOGETHER * LINES, pack + (first + i) * stride,
+                TOGETHER * stride};
+    }
     /* Begin to copy rows from `first` of the lines on to rows of the tile. */
     __device__ __forceinline__ void load(T *tile, int row, const T *from, int64_t first,
                                          int rows) const
     {
-        const int lane = threadIdx.x % PACKS * V, i = threadIdx.x / PACKS;
-        const int count = copies && i < rows ? (rows - i + TOGETHER - 1) / TOGETHER : 0;
-        T *to = tile + (row + i) * LINES + lane;
-        from += pack + (first + i) * stride;
+        const tile_part part = this->part(row, first, rows);
+        tile += part.place;
+        from += part.at;
 #pragma unroll 8
-        for (int k = 0; k < count; k++, to += TOGETHER * LINES, from += TOGETHER * stride)
-            __pipeline_memcpy_async(to, from, V * sizeof(T));
+        for (int k = 0; k < part.count; k++, tile += part.step, from += part.stride)
+            __pipeline_memcpy_async(tile, from, V * sizeof(T));
     }
     /* The rows of the tile, with what lies to_base elements further added, unless that is 0. */
     __device__ __forceinline__ void store(const T *tile, int row, int to_base, T *to, int64_t first,
                                           int rows) const
     {
-        const int lane = threadIdx.x % PACKS * V, i = threadIdx.x / PACKS;
-        const int packs = copies && i < rows ? (rows - i + TOGETHER - 1) / TOGETHER : 0;
-        const int64_t begin = pack + (first + i) * stride;
-        const T *from = tile + (row + i) * LINES + lane;
-        store_all<STORED, V>(packs, from, TOGETHER * LINES, to_base, to + begin, TOGETHER * stride);
+        const tile_part part = this->part(row, first, rows);
+        store_all<STORED, V>(part.count, tile + part.place, part.step, to_base, to + part.at,
+                             part.stride);
     }
     /* Rows of a base that store() is to read. */
     __device__ __forceinline__ void foresee_rows(const T *base, int64_t first, int rows) const
@@ -149,8 +163,9 @@ template <typename T, int LINES, int V> struct across {
 /* LINES lines along x, one after another in the tile. Where a thread has single rows of its line
  * (V is 1), these are an odd number of elements apart, so that the threads' rows lie in different
  * banks; where it has packs, these do. */
-template <typename T, int LINES, int V> struct along {
-    enum { COUNT = LINES, STEP = 1, WIDE = 16 / sizeof(T), PACKS = WARP / V, STORED = 8 };
+template <typename T, int LINES, int V, int ROWS = WARP> struct along {
+    enum { COUNT = LINES, STEP = 1, WIDE = 16 / sizeof(T), PACKS = ROWS / V, STORED = 8 };
+    enum { WIDTH = V, TOGETHER = WARP / PACKS, EACH = LINES / TOGETHER };
     int64_t own, stride, length;
     int lines, pitch;
     bool solves;
@@ -190,29 +205,33 @@ template <typename T, int LINES, int V> struct along {
             store_shared(x + k, own);
         }
     }
-    /* A warp has WARP rows of V lines at once. */
+    /* Of ROWS rows at most. */
+    __device__ __forceinline__ tile_part part(int row, int64_t first, int rows) const
+    {
+        const int line = threadIdx.x / PACKS, i = threadIdx.x % PACKS * V;
+        return {line < lines && i < rows ? (lines - line + TOGETHER - 1) / TOGETHER : 0,
+                line * pitch + row + i, TOGETHER * pitch,
+                ((int64_t)blockIdx.x * LINES + line) * length + first + i, TOGETHER * length};
+    }
     __device__ __forceinline__ void load(T *tile, int row, const T *from, int64_t first,
                                          int rows) const
     {
-        const int line = threadIdx.x / PACKS;
-        const int count = line < lines ? (lines - line + V - 1) / V : 0;
-        for (int i = threadIdx.x % PACKS * V; i < rows; i += WARP) {
-            T *to = tile + line * pitch + row + i;
-            const T *f = from + ((int64_t)blockIdx.x * LINES + line) * length + first + i;
+        for (int i = 0; i < rows; i += ROWS) {
+            const tile_part part = this->part(row + i, first + i, rows - i);
+            T *to = tile + part.place;
+            const T *f = from + part.at;
 #pragma unroll 8
-            for (int k = 0; k < count; k++, to += V * pitch, f += V * length)
+            for (int k = 0; k < part.count; k++, to += part.step, f += part.stride)
                 __pipeline_memcpy_async(to, f, V * sizeof(T));
         }
     }
     __device__ __forceinline__ void store(const T *tile, int row, int to_base, T *to, int64_t first,
                                           int rows) const
     {
-        const int line = threadIdx.x / PACKS;
-        const int count = line < lines ? (lines - line + V - 1) / V : 0;
-        for (int i = threadIdx.x % PACKS * V; i < rows; i += WARP) {
-            const int64_t begin = ((int64_t)blockIdx.x * LINES + line) * length + first + i;
-            const T *from = tile + line * pitch + row + i;
-            store_all<STORED, V>(count, from, V * pitch, to_base, to + begin, V * length);
+        for (int i = 0; i < rows; i += ROWS) {
+            const tile_part part = this->part(row + i, first + i, rows - i);
+            store_all<STORED, V>(part.count, tile + part.place, part.step, to_base, to + part.at,
+                                 part.stride);
         }
     }
     __device__ __forceinline__ void foresee_rows(const T *base, int64_t first, int rows) const
