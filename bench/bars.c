@@ -83,6 +83,9 @@ void bars_cuda(void)
         rows_laplacian(cube, cube, cube, (enum dtype)dtype, 8, "one-sided", 0);
         rows_laplacian(cube + 1, cube - 1, cube - 3, (enum dtype)dtype, 8, "periodic", 0);
         rows_laplacian(cube + 1, cube - 1, cube - 3, (enum dtype)dtype, 8, "one-sided", 0);
+        for (int accuracy = 2; accuracy <= 8; accuracy += 6)
+            rows_laplacian(2 * plane, 2 * plane, 1, (enum dtype)dtype, accuracy, "periodic", 0);
+        rows_laplacian(2 * plane - 3, 2 * plane - 1, 1, (enum dtype)dtype, 8, "periodic", 0);
     }
     rows_vector_operators(cube, cube, cube, DTYPE_F32, 8, "periodic", 0.85);
     for (int accuracy = 2; accuracy <= 6; accuracy += 2)

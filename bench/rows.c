@@ -94,10 +94,11 @@ void rows_laplacian(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int
                     const char *boundary, double bar)
 {
     char name[40];
-    struct job job = job_of(OPERATOR_LAPLACIAN, dtype, accuracy, 3, nx, ny, nz);
-    for (int a = 0; a < AXIS_COUNT; a++)
+    const int axes = nz > 1 ? 3 : 2;
+    struct job job = job_of(OPERATOR_LAPLACIAN, dtype, accuracy, axes, nx, ny, nz);
+    for (int a = 0; a < axes; a++)
         set_boundary(&job, a, boundary);
-    snprintf(name, sizeof name, "laplacian 3D accuracy %d", accuracy);
+    snprintf(name, sizeof name, "laplacian %dD accuracy %d", axes, accuracy);
     row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
 }
 

@@ -182,9 +182,10 @@ template <class S> struct stencil_march {
         const int y = (S::AXES == 2 ? p * S::Y : y0) + row + S::Y_LOW;
         return stencil_source(grid, 1, min(y, grid.n[1] - 1 + S::Y_HIGH));
     }
-    __device__ __forceinline__ uint32_t line(int row, int p) const
+    /* Elements from a plane's first to the row's, in 2D from the tile's. */
+    __device__ __forceinline__ uint32_t line(int row) const
     {
-        return (uint32_t)row_read(row, p) * (uint32_t)grid.n[0];
+        return (uint32_t)(S::AXES == 2 ? row : row_read(row, 0)) * (uint32_t)grid.n[0];
     }
 
     /* PADDED: a point's place in its plane or, with *outside set, in the plane of the padding. */
@@ -242,10 +243,10 @@ template <class S> struct stencil_march {
         } else {
 #pragma unroll
             for (int j = 0; j < S::INNER_COPIES; j++)
-                from[j] = inner_x(j) + (S::AXES == 3 ? line(row_of(j), 0) : 0);
+                from[j] = inner_x(j) + line(row_of(j));
 #pragma unroll
             for (int j = 0; j < S::SIDE_COPIES; j++)
-                side_from[j] = column(x0 + side_x(j)) + (S::AXES == 3 ? line(side_row(j), 0) : 0);
+                side_from[j] = column(x0 + side_x(j)) + line(side_row(j));
         }
         plane = first + S::Z_LOW - 1;
         for (int i = 0; i < S::RING - 1; i++) {
@@ -291,22 +292,32 @@ template <class S> struct stencil_march {
             copy_padded(stencil_source(grid, 2, p), ring + to * S::PLANE);
             return;
         }
-        const T *f = in;
-        if (S::AXES == 3)
-            f += (int64_t)stencil_source(grid, 2, p) * ((int64_t)grid.n[0] * grid.n[1]);
+        const int y = p * S::Y + S::Y_LOW; /* in 2D: of its first row */
+        const T *const f = in + (S::AXES == 3 ? (int64_t)stencil_source(grid, 2, p) *
+                                                    ((int64_t)grid.n[0] * grid.n[1])
+                                              : (int64_t)y * grid.n[0]);
         T *const target = ring + to * S::PLANE;
+        if (S::AXES == 3 || (y >= 0 && y + S::HEIGHT <= grid.n[1]))
+            copy_rows(f, target, [](int) { return 0; });
+        else
+            copy_rows(f, target,
+                      [&](int row) { return (int64_t)(row_read(row, p) - (y + row)) * grid.n[0]; });
+    }
+
+    /* A plane whose rows come from f, or from as many elements away as away(row). */
+    template <class Away>
+    __device__ __forceinline__ void copy_rows(const T *f, T *target, const Away &away) const
+    {
 #pragma unroll
         for (int j = 0; j < S::INNER_COPIES; j++)
             if ((j + 1) * S::THREADS <= S::INNER || (int)threadIdx.x + j * S::THREADS < S::INNER)
                 __pipeline_memcpy_async(target + row_of(j) * S::PITCH + x_of(j),
-                                        f + from[j] + (S::AXES == 2 ? line(row_of(j), p) : 0),
-                                        S::UNIT * sizeof(T));
+                                        f + from[j] + away(row_of(j)), S::UNIT * sizeof(T));
 #pragma unroll
         for (int j = 0; j < S::SIDE_COPIES; j++)
             if ((j + 1) * S::THREADS <= S::SIDE || (int)threadIdx.x + j * S::THREADS < S::SIDE)
-                __pipeline_memcpy_async(
-                    target + side_row(j) * S::PITCH + side_x(j),
-                    f + side_from[j] + (S::AXES == 2 ? line(side_row(j), p) : 0), sizeof(T));
+                __pipeline_memcpy_async(target + side_row(j) * S::PITCH + side_x(j),
+                                        f + side_from[j] + away(side_row(j)), sizeof(T));
     }
 
     /* The next plane has come, the newest of HELD; false: there is none. */
@@ -345,10 +356,9 @@ template <class S> struct stencil_march {
         const int p = plane - S::Z_HIGH, thread = (int)threadIdx.x;
         const int y = (S::AXES == 2 ? p * S::Y : y0) + thread / S::WIDE * S::ROWS + row;
         const int x = x0 + thread % S::WIDE * S::V;
+        T *const to = out + ((S::AXES == 2 ? 0 : (int64_t)p * grid.n[1]) + y) * grid.n[0] + x;
         if (y < grid.low[1] || y >= grid.high[1])
             return;
-        T *to = out + (S::AXES == 2 ? 0 : (int64_t)p * ((int64_t)grid.n[0] * grid.n[1])) +
-                ((int64_t)y * grid.n[0] + x);
         if (S::ALIGNED && x >= grid.low[0] && x + S::V <= grid.high[0]) {
             if constexpr (sizeof(T) == 4)
                 __stcg((float4 *)to, make_float4(q[0], q[1], q[2], q[3]));

@@ -6,7 +6,7 @@
 
 /* Of second derivatives of radius R; those of order 4 reach one further. */
 template <typename T, int R, bool ALIGNED> struct biharmonic_column {
-    using Column = table_column<T, R + 1, (R == 1 ? 12 : 8), 1, ALIGNED>;
+    using Column = table_column<T, R + 1, (R == 1 ? 12 : 16), 1, ALIGNED>;
     enum {
         ROWS = Column::HIGH + 2 * R, /* of second derivatives along x */
         PLANE = Column::X * ROWS,
@@ -26,14 +26,84 @@ template <typename T, int R> struct biharmonic_shape {
     int32_t shared; /* all axes have one w: pairs are added first */
 };
 
-/* The sum of R pairs about the middle of q, each by its weight, from acc on. */
-template <int R, typename T, class Pair>
-static __device__ __forceinline__ T add_pairs(const T *w, T acc, const Pair &pair)
+template <typename T, int V>
+static __device__ __forceinline__ pack<T, V> sum_of(const pack<T, V> &a, const pack<T, V> &b)
+{
+    pack<T, V> sum;
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        sum.v[v] = a.v[v] + b.v[v];
+    return sum;
+}
+
+/* acc + w times q. */
+template <typename T, int V>
+static __device__ __forceinline__ void add(pack<T, V> &acc, T w, const pack<T, V> &q)
 {
 #pragma unroll
-    for (int m = 1; m <= R; m++)
-        acc = fused(w[m - 1], pair(m), acc);
-    return acc;
+    for (int v = 0; v < V; v++)
+        acc.v[v] = fused(w, q.v[v], acc.v[v]);
+}
+
+/* … and of N pairs, each by its weight. */
+template <int N, typename T, int V, class Pair>
+static __device__ __forceinline__ void add_pairs(pack<T, V> &acc, const T *w, const Pair &pair)
+{
+#pragma unroll
+    for (int m = 1; m <= N; m++)
+        add(acc, w[m - 1], pair(m));
+}
+
+template <int N, typename T, int V, class Pair>
+static __device__ __forceinline__ pack<T, V> derive(T centre, const T *w, const pack<T, V> &own,
+                                                    const Pair &pair)
+{
+    pack<T, V> result;
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        result.v[v] = centre * own.v[v];
+    add_pairs<N>(result, w, pair);
+    return result;
+}
+
+/* A pack of a row in shared memory, with N points on each side of it. */
+template <typename T, int V, int N> struct row_part {
+    enum { PACKS = (N + V - 1) / V };
+    T at[(2 * PACKS + 1) * V];
+
+    __device__ __forceinline__ explicit row_part(const T *own)
+    {
+#pragma unroll
+        for (int i = -PACKS; i <= PACKS; i++) {
+            const pack<T, V> q = shared_pack(own + i * V);
+#pragma unroll
+            for (int v = 0; v < V; v++)
+                at[(i + PACKS) * V + v] = q.v[v];
+        }
+    }
+    __device__ __forceinline__ pack<T, V> own() const
+    {
+        pack<T, V> q;
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            q.v[v] = at[PACKS * V + v];
+        return q;
+    }
+    __device__ __forceinline__ pack<T, V> pair(int m) const
+    {
+        pack<T, V> q;
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            q.v[v] = at[PACKS * V + v + m] + at[PACKS * V + v - m];
+        return q;
+    }
+};
+
+/* The pair m rows away from a pack in shared memory. */
+template <int PITCH, int V, typename T>
+static __device__ __forceinline__ pack<T, V> pair_of_rows(const T *own, int m)
+{
+    return sum_of(shared_pack(own + m * PITCH), shared_pack(own - m * PITCH));
 }
 
 template <typename T, int R, bool ALIGNED>
@@ -43,149 +113,84 @@ static __global__ void __launch_bounds__(biharmonic_column<T, R, ALIGNED>::Colum
 {
     using Biharmonic = biharmonic_column<T, R, ALIGNED>;
     using Column = typename Biharmonic::Column;
-    constexpr int V = Column::V, WIDE = Column::WIDE, REACH = R + 1, PACKS_XX = (R + V - 1) / V,
-                  HALO_XX = PACKS_XX * V;
+    constexpr int V = Column::V, REACH = R + 1, PITCH = Column::PITCH, X = Column::X;
     extern __shared__ __align__(128) unsigned char shared_memory[];
     column_thread<T, Column> column(shape.grid, (T *)shared_memory);
-    T *const planes_xx = (T *)shared_memory + Column::ELEMENTS;
     const T *const fields[] = {shape.u};
-    const int first = column.first, tx = threadIdx.x % WIDE * V, ty = threadIdx.x / WIDE;
+    const int ty = threadIdx.x / Column::WIDE;
+    T *const planes_xx =
+        (T *)shared_memory + Column::ELEMENTS + (ty + R) * X + threadIdx.x % Column::WIDE * V;
 
-    /* u at z − R − 1 … z + R + 1, its second derivatives at z − R … z + R. */
-    pack<T, V> u[2 * REACH + 1], xx[2 * R + 1], yy[2 * R + 1];
-    /* The second derivatives of a row of packs along x, and of a thread's own along y. */
-    auto derive_x = [&](auto load) {
-        T a[V + 2 * HALO_XX];
-        pack<T, V> result;
-#pragma unroll
-        for (int i = -PACKS_XX; i <= PACKS_XX; i++) {
-            const pack<T, V> p = load(i * V);
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                a[(i + PACKS_XX) * V + v] = p.v[v];
-        }
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            result.v[v] =
-                add_pairs<R>(shape.inner[AXIS_X], shape.inner_centre[AXIS_X] * a[HALO_XX + v],
-                             [&](int m) { return a[HALO_XX + v + m] + a[HALO_XX + v - m]; });
-        return result;
-    };
-    auto derive_y = [&](const pack<T, V> &own, auto load) {
-        pack<T, V> result;
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            result.v[v] = shape.inner_centre[AXIS_Y] * own.v[v];
-#pragma unroll
-        for (int m = 1; m <= R; m++) {
-            const pack<T, V> above = load(m), below = load(-m);
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                result.v[v] =
-                    fused(shape.inner[AXIS_Y][m - 1], above.v[v] + below.v[v], result.v[v]);
-        }
-        return result;
-    };
+    /* The thread's own points of u at z − R − 1 … z, of its second derivatives along x at
+     * z − R … z, along y at z − R … z + R; what lies above is in shared memory. */
+    pack<T, V> u[REACH + 1], xx[R + 1], yy[2 * R + 1];
     /* The march begins 2R planes early, with what second derivatives need. */
-    const int begin = first - 2 * R;
+    const int first = column.first, begin = first - 2 * R;
 #pragma unroll 1
     for (int i = 0; i < REACH + Column::AHEAD; i++)
-        column.copy(fields, i < R ? column.last + REACH : begin + i, i, REACH);
-#pragma unroll
-    for (int i = 2 * R; i < 2 * REACH; i++)
-        u[i] = column.load(shape.u, begin - REACH + i);
+        column.copy(fields, i < R - 1 ? column.last + REACH : begin + i, i, REACH);
     int slot_xx = 0; /* of plane z in that ring */
 #pragma unroll 1
     for (int z = begin; z < column.last; z++) {
         __pipeline_wait_prior(Column::AHEAD - 1);
         __syncthreads();
         column.copy(fields, z + REACH + Column::AHEAD, column.slot(REACH + Column::AHEAD), REACH);
-        const T *const f = column.at(column.here, 0) + column.own;
-        const T *const next = column.at(column.slot(R), 0) + column.own;
-        u[2 * REACH] = shared_pack(column.at(column.slot(REACH), 0) + column.own);
-        column.here = column.slot(1);
-
-        T *const middle = planes_xx + slot_xx * Biharmonic::PLANE + (ty + R) * Column::X + tx;
-        /* That of plane z + R was plane z − 1's. */
-        T *const newest = planes_xx + (slot_xx == 0 ? R : slot_xx - 1) * Biharmonic::PLANE + tx;
-        slot_xx = slot_xx == R ? 0 : slot_xx + 1;
-        const pack<T, V> &own = u[REACH + R];
-        xx[2 * R] = derive_x([&](int at) { return shared_pack(next + at); });
-        yy[2 * R] = derive_y(own, [&](int row) { return shared_pack(next + row * Column::PITCH); });
-        store_shared(newest + (ty + R) * Column::X, xx[2 * R]);
-        for (int i = ty; i < 2 * R; i += Column::HIGH) {
-            const int row = i < R ? i : i + Column::HIGH;
-            const T *const from = next + (row - R - ty) * Column::PITCH;
-            store_shared(newest + row * Column::X,
-                         derive_x([&](int at) { return shared_pack(from + at); }));
+        auto plane = [&](int m) { return column.at(column.slot(m), 0) + column.own; };
+        auto plane_xx = [&](int m) {
+            const int slot = slot_xx + m <= R ? slot_xx + m : slot_xx + m - (R + 1);
+            return planes_xx + slot * Biharmonic::PLANE;
+        };
+        const T *const f = plane(0), *const next = plane(R), *const middle = plane_xx(0);
+        u[REACH] = shared_pack(f);
+        xx[R] = shared_pack(middle);
+        yy[2 * R] = derive<R>(shape.inner_centre[AXIS_Y], shape.inner[AXIS_Y], shared_pack(next),
+                              [&](int m) { return pair_of_rows<PITCH, V>(next, m); });
+        /* Where plane z − 1's were; the block's own rows, then those around it. */
+        T *const newest = plane_xx(R);
+        for (int i = ty; i < Biharmonic::ROWS; i += Column::HIGH) {
+            const int row = i < Column::HIGH       ? i
+                            : i < Column::HIGH + R ? i - Column::HIGH - R
+                                                   : i - R;
+            const row_part<T, V, R> part(next + (row - ty) * PITCH);
+            store_shared(newest + (row - ty) * X,
+                         derive<R>(shape.inner_centre[AXIS_X], shape.inner[AXIS_X], part.own(),
+                                   [&](int m) { return part.pair(m); }));
         }
         if (z >= first) {
+            const row_part<T, V, REACH> part(f);
+            auto along_x = [&](int m) { return part.pair(m); };
+            auto along_y = [&](int m) { return pair_of_rows<PITCH, V>(f, m); };
+            auto along_z = [&](int m) { return sum_of(shared_pack(plane(m)), u[REACH - m]); };
             pack<T, V> acc;
-            T a[V + 2 * Column::HALO];
-#pragma unroll
-            for (int i = -Column::PACKS; i <= Column::PACKS; i++) {
-                const pack<T, V> p = i == 0 ? u[REACH] : shared_pack(f + i * V);
-#pragma unroll
-                for (int v = 0; v < V; v++)
-                    a[(i + Column::PACKS) * V + v] = p.v[v];
+            if (shape.shared) {
+                acc = derive<REACH>(shape.centre, shape.w[AXIS_X], u[REACH], [&](int m) {
+                    return sum_of(sum_of(along_x(m), along_y(m)), along_z(m));
+                });
+            } else {
+                acc = derive<REACH>(shape.centre, shape.w[AXIS_X], u[REACH], along_x);
+                add_pairs<REACH>(acc, shape.w[AXIS_Y], along_y);
+                add_pairs<REACH>(acc, shape.w[AXIS_Z], along_z);
             }
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                acc.v[v] = shape.centre * u[REACH].v[v];
-            auto along_x = [&](int m, int v) {
-                return a[Column::HALO + v + m] + a[Column::HALO + v - m];
-            };
-            auto along_z = [&](int m, int v) { return u[REACH + m].v[v] + u[REACH - m].v[v]; };
-            if (!shape.shared)
-#pragma unroll
-                for (int v = 0; v < V; v++)
-                    acc.v[v] = add_pairs<REACH>(shape.w[AXIS_X], acc.v[v],
-                                                [&](int m) { return along_x(m, v); });
-#pragma unroll
-            for (int m = 1; m <= REACH; m++) {
-                const pack<T, V> above = shared_pack(f + m * Column::PITCH);
-                const pack<T, V> below = shared_pack(f - m * Column::PITCH);
-#pragma unroll
-                for (int v = 0; v < V; v++) {
-                    const T along_y = above.v[v] + below.v[v];
-                    acc.v[v] = shape.shared
-                                   ? fused(shape.w[AXIS_X][m - 1],
-                                           along_x(m, v) + along_y + along_z(m, v), acc.v[v])
-                                   : fused(shape.w[AXIS_Y][m - 1], along_y, acc.v[v]);
-                }
-            }
-#pragma unroll
-            for (int v = 0; v < V; v++) {
-                if (!shape.shared)
-                    acc.v[v] = add_pairs<REACH>(shape.w[AXIS_Z], acc.v[v],
-                                                [&](int m) { return along_z(m, v); });
-                acc.v[v] = fused(shape.outer_centre[AXIS_Y], xx[R].v[v], acc.v[v]);
-            }
-#pragma unroll
-            for (int m = 1; m <= R; m++) {
-                const pack<T, V> above = shared_pack(middle + m * Column::X);
-                const pack<T, V> below = shared_pack(middle - m * Column::X);
-#pragma unroll
-                for (int v = 0; v < V; v++)
-                    acc.v[v] = fused(shape.outer[AXIS_Y][m - 1], above.v[v] + below.v[v], acc.v[v]);
-            }
-#pragma unroll
-            for (int v = 0; v < V; v++) {
-                acc.v[v] = fused(shape.outer_centre[AXIS_Z], xx[R].v[v], acc.v[v]);
-                acc.v[v] = add_pairs<R>(shape.outer[AXIS_Z], acc.v[v],
-                                        [&](int m) { return xx[R + m].v[v] + xx[R - m].v[v]; });
-                acc.v[v] = fused(shape.outer_centre[AXIS_Z], yy[R].v[v], acc.v[v]);
-                acc.v[v] = add_pairs<R>(shape.outer[AXIS_Z], acc.v[v],
-                                        [&](int m) { return yy[R + m].v[v] + yy[R - m].v[v]; });
-            }
+            add(acc, shape.outer_centre[AXIS_Y], xx[R]);
+            add_pairs<R>(acc, shape.outer[AXIS_Y],
+                         [&](int m) { return pair_of_rows<X, V>(middle, m); });
+            add(acc, shape.outer_centre[AXIS_Z], xx[R]);
+            add_pairs<R>(acc, shape.outer[AXIS_Z],
+                         [&](int m) { return sum_of(shared_pack(plane_xx(m)), xx[R - m]); });
+            add(acc, shape.outer_centre[AXIS_Z], yy[R]);
+            add_pairs<R>(acc, shape.outer[AXIS_Z],
+                         [&](int m) { return sum_of(yy[R + m], yy[R - m]); });
             column.store(out, z, acc);
         }
+        column.here = column.slot(1);
+        slot_xx = slot_xx == R ? 0 : slot_xx + 1;
 #pragma unroll
-        for (int i = 0; i < 2 * REACH; i++)
+        for (int i = 0; i < REACH; i++)
             u[i] = u[i + 1];
 #pragma unroll
         for (int i = 0; i < 2 * R; i++) {
-            xx[i] = xx[i + 1];
+            if (i < R)
+                xx[i] = xx[i + 1];
             yy[i] = yy[i + 1];
         }
     }

@@ -55,6 +55,19 @@ static __device__ __forceinline__ T end_sum(const point_terms<T> &terms, T acc, 
                             : acc;
 }
 
+/* The terms of points that have a weight of their own, for kernels that ask nothing at each point:
+ * what stands for a base or a source that is not there changes no bit of a sum. */
+template <typename T> struct centred_terms {
+    bool input_is_base;
+    T dt, base, source;
+
+    __device__ __forceinline__ explicit centred_terms(const point_terms<T> &terms)
+        : input_is_base(terms.has_base && !terms.base), dt(terms.has_source ? terms.dt : T(0)),
+          base(-T(0)), source(terms.has_source ? terms.source_value : -T(0))
+    {
+    }
+};
+
 /* The rows of axes with coordinates: of 2R + 1 taps, those of the points −R … R from a row's own,
  * of which rows of an even number of points leave the first or the last out. Along other axes they
  * are pairs, fewer than R where both are mixed. */

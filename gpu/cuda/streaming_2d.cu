@@ -1,336 +1,379 @@
-/* Stencils that reach over rows or planes: a block marches along the slowest active axis with the
- * points above and below in registers.
+/* Even operators in 2D: the Laplacian and a diffusion step, with what a pass adds. A warp has V
+ * neighbours for each of its threads and marches down along y. The next rows, and the next ones of
+ * what is added, come to a ring of its own in shared memory by asynchronous copies, so that no warp
+ * waits for another; a thread has its own points of the rows above and below in registers.
  *
- *   X, Y = false, false   along y or z alone: odd or even; [outer][march][inner]
- *   X, Y = true, false    Laplacian and diffusion in 2D; marches along y
- *   X, Y = true, true     the same in 3D, where streaming_3d.cu does not take it; marches along z,
- *                         y neighbours through L1
+ *   acc = c0 f;  equal weights on both axes: acc = fma(cm, x pair + y pair, acc),
+ *   else one chain per axis: x, y;  m = 1 … R
  *
- *   odd:   acc = c1 (f+1 − f−1);  acc = fma(cm, f+m − f−m, acc)
- *   even:  acc = c0 f;  equal weights on all axes: acc = fma(cm, (x pair + y pair) + z pair, acc),
- *          else one chain per axis: x, y, z
- *
- * Bytes of device memory per point: one write and (L + 2R)/L reads, where L is the length that a
- * block marches: 1.06 for L = 128, R = 4. In 3D a tile of 128 × 16 points (float32) also reads 2R
- * rows of its neighbours from L2: (16 + 2R)/16 = 1.5 for R = 4. The queue moves on by
- * STREAMING_2D_STEPS points at a time, so that several loads are in flight and few registers are
- * moved. */
+ * Bytes of device memory per point: one write and (L + 2R)/L reads for marches of L rows; from L2
+ * also what lies beside a warp's part of a row, 8 of 128 (float32, R = 4). */
 #include "gpu/cuda/point_sum.cuh"
 
+#include <cuda_pipeline.h>
+
+template <typename T, int R, bool ALIGNED, point_kind KIND> struct rows_of_warp {
+    enum {
+        V = 16 / sizeof(T),
+        UNIT = ALIGNED ? V : 1,     /* of a copy */
+        COPIES = V / UNIT,          /* of a thread, of its points of a row */
+        WIDE = 32 * V,              /* points of a warp */
+        HALO = (R + V - 1) / V * V, /* beside them: whole packs */
+        /* The points begin a line, as they do in device memory; a row's right side and the next
+         * one's left side fill another. */
+        LINE = 128 / sizeof(T),
+        PITCH = WIDE + LINE,
+        AHEAD = 4, /* rows under way */
+        RING = R + 1 + AHEAD,
+        TURNS = AHEAD + 1, /* rows of what is added */
+        STEPS = 2 * R + 1, /* after so many nothing has to move in a thread's queue */
+        WARPS = 4,         /* of a block */
+        /* Of a multiprocessor: taps take registers. */
+        BLOCKS = KIND == INDEXED ? 2 : 4
+    };
+    static_assert(2 * HALO <= LINE && 2 * HALO <= 32, "they fill it, a lane each");
+    alignas(128) T ring[LINE + RING * PITCH]; /* before the first row a place for its left side */
+    T base[KIND == CENTRED ? 1 : TURNS][WIDE], source[KIND == CENTRED ? 1 : TURNS][WIDE];
+    T stage[ALIGNED ? 1 : WIDE];
+    /* Elements from the R rows before the field, and the R past it, to where they are read. */
+    int64_t image[2 * R];
+};
+
 template <typename T, int R> struct streaming_2d_shape {
-    int64_t n;             /* points along x; without X, of all axes below the marching one */
-    int64_t low, high;     /* x: the points that this kernel computes */
-    int64_t rows, row_low; /* Y: rows of a plane that it computes, and the first; else 1 and 0 */
-    int64_t begin, end;    /* marching axis: the points that it computes */
-    int64_t length;        /* of a march */
-    int64_t marches;       /* along the axis */
-    int64_t outer;         /* fields, or planes above the marching axis */
-    int64_t row_stride, stride, outer_stride; /* elements */
-    uint32_t blocks_x;
-    int32_t slot, axis; /* enum axis: the marching one */
-    int32_t odd, shared;
+    int64_t n, field;              /* points of a row, elements of a field */
+    int64_t low, high;             /* along x: what this kernel computes */
+    int32_t rows, begin, end;      /* of a field; those that it computes */
+    int32_t length;                /* of a march */
+    int64_t parts, marches, items; /* of a row; of a part; of all */
+    int32_t slot, shared;
     point_weights<T, R> weights;
     point_terms<T> terms;
     index_rows by_index;
 };
 
-/* Steps: as many as fit the registers; in 3D a single one has 2R + 3 loads in flight. */
-template <int R, int V, bool X, bool Y, enum point_kind KIND>
-struct streaming_2d_block {
-    enum {THREADS = KIND == INDEXED ? 128
-                    : Y             ? 512
-                                    : 256,
-          STEPS = V == 1 || (Y && R > 2) ? 1
-                  : X                    ? 2
-                                         : 4};
+/* A thread's copies, row after row: of its points, and of one unit beside the warp's. */
+template <typename T, class Rows> struct row_copies {
+    uint32_t from[Rows::COPIES], beside; /* in a row of the field, through the maps at its ends */
+    int to[Rows::COPIES], to_beside;     /* in a row of the ring */
+    bool has[Rows::COPIES], has_beside;  /* has: in the row, so that there is something to add */
 };
 
-/* f above + f below, m rows apart from row y at `f`. */
-template <int V, typename T>
-static __device__ __forceinline__ pack<T, V>
-load_y_pair(const T *f, int64_t y, int m, bool inside, const struct plan_axis *axis, int64_t stride)
+template <class Rows, typename T>
+static __device__ __forceinline__ row_copies<T, Rows>
+find_row_copies(const struct plan_axis *axis, int64_t n, int64_t x0, int lane)
 {
-    const int64_t above = inside ? m : source(axis, y + m) - y;
-    const int64_t below = inside ? -m : source(axis, y - m) - y;
-    const pack<T, V> up = load_pack<V>(f + above * stride);
-    const pack<T, V> down = load_pack<V>(f + below * stride);
-    pack<T, V> pair;
+    row_copies<T, Rows> copies;
+    auto image = [&](int64_t x) {
+        return (uint32_t)(source(axis, min(x, n + Rows::HALO - 1)) / Rows::UNIT * Rows::UNIT);
+    };
 #pragma unroll
-    for (int v = 0; v < V; v++)
-        pair.v[v] = up.v[v] + down.v[v];
-    return pair;
+    for (int i = 0; i < Rows::COPIES; i++) {
+        copies.to[i] = Rows::UNIT * (lane + 32 * i);
+        copies.has[i] = x0 + copies.to[i] < n;
+        copies.from[i] = image(x0 + copies.to[i]);
+    }
+    const int at = lane * Rows::UNIT;
+    copies.has_beside = at < 2 * Rows::HALO;
+    copies.to_beside = at < Rows::HALO ? at - Rows::HALO : Rows::WIDE + at - Rows::HALO;
+    copies.beside = copies.has_beside ? image(x0 + copies.to_beside) : 0;
+    return copies;
 }
 
-template <typename T, int R, int V, bool X, bool Y, enum point_kind KIND, class Jobs>
-__global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y, KIND>::THREADS)
-    streaming_2d_kernel(const __grid_constant__ streaming_2d_shape<T, R> shape,
-                        const T *__restrict__ in, T *__restrict__ out,
-                        const __grid_constant__ Jobs jobs)
+/* What a row's points beside a thread's own add, and those above and below it: queue has the row at
+ * `at`. */
+template <int R, int STEPS, typename T, int V, class AlongX>
+static __device__ __forceinline__ void
+add_neighbours(pack<T, V> &acc, const streaming_2d_shape<T, R> &shape,
+               const pack<T, V> (&queue)[STEPS], int at, const AlongX &along_x)
 {
-    using Block = streaming_2d_block<R, V, X, Y, KIND>;
-    constexpr int STEPS = Block::STEPS;
-    const int64_t x0 = ((int64_t)(blockIdx.x % shape.blocks_x) * blockDim.x + threadIdx.x) * V;
-    uint64_t item = (uint64_t)(blockIdx.x / shape.blocks_x) * blockDim.y + threadIdx.y;
-    if (x0 >= shape.n || item >= (uint64_t)(shape.rows * shape.marches * shape.outer))
+    auto y_pair = [&](int m, int v) {
+        return queue[(at + m) % STEPS].v[v] + queue[(at + STEPS - m) % STEPS].v[v];
+    };
+    auto x_pair = [&](int m, int v) { return along_x(v + m) + along_x(v - m); };
+    if (shape.shared) {
+#pragma unroll
+        for (int m = 1; m <= R; m++)
+#pragma unroll
+            for (int v = 0; v < V; v++)
+                acc.v[v] = fused(shape.weights.c[AXIS_X][m], x_pair(m, v) + y_pair(m, v), acc.v[v]);
         return;
-    int64_t y = 0;
-    if (Y) {
-        y = shape.row_low + (int64_t)(item % (uint64_t)shape.rows);
-        item /= (uint64_t)shape.rows;
     }
-    const int64_t first = shape.begin + (int64_t)(item % (uint64_t)shape.marches) * shape.length;
-    const int64_t last = min(first + shape.length, shape.end);
-    const int64_t place =
-        (int64_t)(item / (uint64_t)shape.marches) * shape.outer_stride + y * shape.row_stride;
-    own_arrays(in, out, jobs);
-    const struct plan *plan = &table[shape.slot].plan;
-    const point_weights<T, R> &weights = shape.weights;
-    const struct plan_axis *axis = &plan->axis[shape.axis];
-    const T *base = in + place;
-    T *target = out + place;
+#pragma unroll
+    for (int m = 1; m <= R; m++)
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            acc.v[v] = fused(shape.weights.c[AXIS_X][m], x_pair(m, v), acc.v[v]);
+#pragma unroll
+    for (int m = 1; m <= R; m++)
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            acc.v[v] = fused(shape.weights.c[AXIS_Y][m], y_pair(m, v), acc.v[v]);
+}
 
-    const row_edges edges = find_edges<R, V>(&plan->axis[AXIS_X], shape.n, x0);
-    const bool y_inside = y >= R && y + R < plan->axis[AXIS_Y].n;
-    const struct plan_axis *y_axis = &plan->axis[AXIS_Y];
-    const bool odd = !X && shape.odd;
-    const bool shared = X && shape.shared;
+/* The taps of a thread's points along x, which it marches down. */
+template <typename T, int R, int V> struct taps_along_x {
+    T taps[2 * R + 1][V];
+    bool has[2][V]; /* the first and the last of them */
 
-    /* INDEXED: the taps of the thread's points along x, which it marches down. */
-    T taps[KIND == INDEXED ? 2 * R + 1 : 1][V];
-    bool has_x[2][V];
-    if constexpr (KIND == INDEXED) {
+    __device__ __forceinline__ taps_along_x(const index_rows &rows, int64_t x, int64_t n)
+    {
 #pragma unroll
         for (int v = 0; v < V; v++) {
-            if (!(shape.by_index.axes >> AXIS_X & 1))
+            if (!(rows.axes >> AXIS_X & 1))
                 continue;
-            const auto row = row_of<T, R>(shape.by_index, AXIS_X, x0 + v);
-            has_x[0][v] = row.first;
-            has_x[1][v] = row.last;
+            const auto row = row_of<T, R>(rows, AXIS_X, min(x + v, n - 1));
+            has[0][v] = row.first;
+            has[1][v] = row.last;
 #pragma unroll
             for (int t = 0; t <= 2 * R; t++)
                 taps[t][v] = tap_of<T, R>(row, t);
         }
     }
+};
 
-    pack<T, V> queue[2 * R + STEPS]; /* of the points first − R … */
-#pragma unroll
-    for (int i = 0; i < 2 * R; i++)
-        queue[i] = load_pack<V>(base + source(axis, first - R + i) * shape.stride + x0);
-    for (int64_t k = first; k < last; k += STEPS) {
-#pragma unroll
-        for (int s = 0; s < STEPS; s++)
-            queue[2 * R + s] = load_pack<V>(base + source(axis, k + R + s) * shape.stride + x0);
-        pack<T, V> term_base[STEPS], term_source[STEPS];
-        if constexpr (KIND != CENTRED) {
-#pragma unroll
-            for (int s = 0; s < STEPS; s++) {
-                const int64_t at = place + min(k + s, last - 1) * shape.stride + x0;
-                if (shape.terms.base)
-                    term_base[s] = load_once(shape.terms.base + at, &term_base[s]);
-                if (shape.terms.source)
-                    term_source[s] = load_once(shape.terms.source + at, &term_source[s]);
+/* The same as add_neighbours() of row y, where axes have coordinates. */
+template <int R, int STEPS, typename T, int V, class AlongX>
+static __device__ __forceinline__ void
+add_by_index(pack<T, V> (&acc)[1], const streaming_2d_shape<T, R> &shape,
+             const taps_along_x<T, R, V> &taps, const pack<T, V> (&queue)[STEPS], int at, int y,
+             const AlongX &along_x)
+{
+    const index_rows &rows = shape.by_index;
+    auto value_x = [&](int t, int, int v) { return along_x(v + t - R); };
+    auto value_y = [&](int t, int, int v) { return queue[(at + STEPS + t - R) % STEPS].v[v]; };
+    if (rows.axes >> AXIS_X & 1)
+        add_taps<R>(
+            acc, [&](int t, int, int v) { return taps.taps[t][v]; }, value_x,
+            [&](int t, int, int v) { return taps.has[t > 0][v]; });
+    else
+        add_pairs<R>(acc, shape.weights.c[AXIS_X], rows.pairs[AXIS_X], value_x);
+    if (rows.axes >> AXIS_Y & 1) {
+        const auto row = row_of<T, R>(rows, AXIS_Y, y);
+        add_taps<R>(
+            acc, [&](int t, int, int) { return tap_of<T, R>(row, t); }, value_y,
+            [&](int t, int, int) { return t == 0 ? row.first : row.last; });
+    } else {
+        add_pairs<R>(acc, shape.weights.c[AXIS_Y], rows.pairs[AXIS_Y], value_y);
+    }
+}
+
+template <typename T, int R, bool ALIGNED, enum point_kind KIND, class Jobs>
+__global__ void __launch_bounds__(32 * rows_of_warp<T, R, ALIGNED, KIND>::WARPS,
+                                  rows_of_warp<T, R, ALIGNED, KIND>::BLOCKS)
+    streaming_2d_kernel(const __grid_constant__ streaming_2d_shape<T, R> shape,
+                        const T *__restrict__ in, T *__restrict__ out,
+                        const __grid_constant__ Jobs jobs)
+{
+    using Rows = rows_of_warp<T, R, ALIGNED, KIND>;
+    constexpr int V = Rows::V, STEPS = Rows::STEPS, COPIES = Rows::COPIES;
+    extern __shared__ __align__(128) unsigned char shared_memory[];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    Rows &shared = ((Rows *)shared_memory)[warp];
+    T *const ring = shared.ring + Rows::LINE;
+    int64_t item = (int64_t)blockIdx.x * Rows::WARPS + warp;
+    if (item >= shape.items)
+        return;
+    const int64_t x0 = item % shape.parts * Rows::WIDE;
+    item /= shape.parts;
+    const int first = shape.begin + (int)(item % shape.marches) * shape.length;
+    const int last = min(first + shape.length, shape.end);
+    const int64_t field = item / shape.marches * shape.field;
+    own_arrays(in, out, jobs);
+
+    const struct plan_axis *const axis = table[shape.slot].plan.axis;
+    const auto copies = find_row_copies<Rows, T>(&axis[AXIS_X], shape.n, x0, lane);
+    for (int i = lane; i < 2 * R; i += 32) {
+        const int64_t row = i < R ? i - R : shape.rows + i - R;
+        shared.image[i] = (source(&axis[AXIS_Y], row) - row) * shape.n;
+    }
+    __syncwarp();
+    const centred_terms<T> terms(shape.terms);
+    if constexpr (KIND != CENTRED) {
+        for (int i = lane; i < Rows::WIDE; i += 32)
+            for (int t = 0; t < Rows::TURNS; t++) {
+                shared.base[t][i] = terms.base;
+                shared.source[t][i] = terms.source;
             }
+        __syncwarp();
+    }
+    int next = first - R; /* the next row to copy */
+    const T *from = in + field + next * shape.n;
+    int64_t added = field + first * shape.n + x0; /* … and where what is added to one begins */
+    auto copy = [&](int slot, int turn) {
+        if (next < last + R) {
+            const T *const row = from + (next < 0             ? shared.image[next + R]
+                                         : next >= shape.rows ? shared.image[next - shape.rows + R]
+                                                              : 0);
+
+            T *const to = ring + slot * Rows::PITCH;
+#pragma unroll
+            for (int i = 0; i < COPIES; i++)
+                __pipeline_memcpy_async(to + copies.to[i], row + copies.from[i],
+                                        Rows::UNIT * sizeof(T));
+            if (copies.has_beside)
+                __pipeline_memcpy_async(to + copies.to_beside, row + copies.beside,
+                                        Rows::UNIT * sizeof(T));
+            from += shape.n;
         }
+        if (KIND != CENTRED && next >= first + R && next < last + R) {
+#pragma unroll
+            for (int i = 0; i < COPIES; i++) {
+                const int at = copies.to[i];
+                if (copies.has[i] && shape.terms.base)
+                    __pipeline_memcpy_async(&shared.base[turn][at], shape.terms.base + added + at,
+                                            Rows::UNIT * sizeof(T));
+                if (copies.has[i] && shape.terms.source)
+                    __pipeline_memcpy_async(&shared.source[turn][at],
+                                            shape.terms.source + added + at,
+                                            Rows::UNIT * sizeof(T));
+            }
+            added += shape.n;
+        }
+        next++;
+        __pipeline_commit();
+    };
+#pragma unroll 1
+    for (int i = 0; i < Rows::AHEAD; i++)
+        copy(i, i);
+
+    /* What it stores of a row: of its pack, or of every 32nd point, those that have a bit. */
+    unsigned stored = 0;
+    const int64_t x = x0 + lane * (ALIGNED ? V : 1);
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+        const int64_t at = x + (ALIGNED ? i : i * 32);
+        if (at >= shape.low && at < shape.high)
+            stored |= 1u << i;
+    }
+    T *target = out + field + first * shape.n + x;
+
+    const taps_along_x<T, R, V> taps(KIND == INDEXED ? shape.by_index : index_rows{}, x0 + lane * V,
+                                     shape.n);
+    pack<T, V> queue[STEPS];
+    int here = Rows::RING - R, turn = 0; /* the slots of the row R before, and of what is added */
+    auto slot = [&](int i) { return here + i < Rows::RING ? here + i : here + i - Rows::RING; };
+#pragma unroll 1
+    for (int k = first - 2 * R; k < last; k += STEPS) {
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
             if (k + s >= last)
                 break;
-            const T *row = base + (k + s) * shape.stride;
-            T xs[V + 2 * R];
-            if (X)
-                load_row<R, V, T>(xs, row, x0, edges, queue[R + s], &plan->axis[AXIS_X]);
-            pack<T, V> acc;
-            if constexpr (KIND == INDEXED) {
-                pack<T, V> sum[1];
+            /* Row k + s + R has come, and all are done with the row before. */
+            __pipeline_wait_prior(Rows::AHEAD - 1);
+            __syncwarp();
+            copy(slot(R + Rows::AHEAD), turn == 0 ? Rows::AHEAD : turn - 1);
+            queue[s] = shared_pack(ring + slot(R) * Rows::PITCH + lane * V);
+            if (k + s >= first) {
+                const T *const row = ring + here * Rows::PITCH + lane * V;
+                const pack<T, V> own = queue[(s + R + 1) % STEPS];
+                auto along_x = [&](int i) {
+                    const int at = (i + Rows::HALO) / V * V - Rows::HALO;
+                    return at == 0 ? own.v[i] : shared_pack(row + at).v[i - at];
+                };
+                pack<T, V> acc[1], base, source;
+                if constexpr (KIND != CENTRED) {
+                    base = shared_pack(terms.input_is_base ? row : &shared.base[turn][lane * V]);
+                    source = shared_pack(&shared.source[turn][lane * V]);
+                }
+                const T centre = shape.weights.centre;
 #pragma unroll
                 for (int v = 0; v < V; v++)
-                    sum[0].v[v] = begin_sum(shape.terms, weights.centre, queue[R + s].v[v],
-                                            term_base[s].v[v]);
-                auto value_x = [&](int t, int, int v) { return xs[v + t]; };
-                if (shape.by_index.axes >> AXIS_X & 1)
-                    add_taps<R>(
-                        sum, [&](int t, int, int v) { return taps[t][v]; }, value_x,
-                        [&](int t, int, int v) { return has_x[t > 0][v]; });
+                    acc[0].v[v] = KIND == INDEXED
+                                      ? begin_sum(shape.terms, centre, own.v[v], base.v[v])
+                                  : KIND == TERMS ? fused(centre, own.v[v], base.v[v])
+                                                  : centre * own.v[v];
+                if constexpr (KIND == INDEXED)
+                    add_by_index(acc, shape, taps, queue, (s + R + 1) % STEPS, k + s, along_x);
                 else
-                    add_pairs<R>(sum, weights.c[AXIS_X], shape.by_index.pairs[AXIS_X], value_x);
-                auto value_y = [&](int t, int, int v) { return queue[s + t].v[v]; };
-                if (shape.by_index.axes >> AXIS_Y & 1) {
-                    const auto taps_y = row_of<T, R>(shape.by_index, AXIS_Y, k + s);
-                    add_taps<R>(
-                        sum, [&](int t, int, int) { return tap_of<T, R>(taps_y, t); }, value_y,
-                        [&](int t, int, int) { return t == 0 ? taps_y.first : taps_y.last; });
-                } else {
-                    add_pairs<R>(sum, weights.c[AXIS_Y], shape.by_index.pairs[AXIS_Y], value_y);
-                }
-                acc = sum[0];
-            } else if (odd) {
+                    add_neighbours(acc[0], shape, queue, (s + R + 1) % STEPS, along_x);
 #pragma unroll
-                for (int m = 1; m <= R; m++) {
-                    const T c = weights.c[shape.axis][m];
-#pragma unroll
-                    for (int v = 0; v < V; v++) {
-                        const T pair = queue[R + s + m].v[v] - queue[R + s - m].v[v];
-                        acc.v[v] = m == 1 ? c * pair : fused(c, pair, acc.v[v]);
-                    }
-                }
-            } else {
-#pragma unroll
-                for (int v = 0; v < V; v++)
-                    if constexpr (KIND == TERMS)
-                        acc.v[v] = begin_sum(shape.terms, weights.centre, queue[R + s].v[v],
-                                             term_base[s].v[v]);
+                for (int v = 0; v < V && KIND != CENTRED; v++)
+                    acc[0].v[v] = fused(terms.dt, source.v[v], acc[0].v[v]);
+                if constexpr (ALIGNED) {
+                    if (stored == (1u << V) - 1)
+                        store_pack(target, acc[0]);
                     else
-                        acc.v[v] = weights.centre * queue[R + s].v[v];
-            }
-            if (KIND == INDEXED) {
-            } else if (shared) {
-#pragma unroll
-                for (int m = 1; m <= R; m++) {
-                    const T c = weights.c[AXIS_X][m];
-                    pack<T, V> y_pair;
-                    if (Y)
-                        y_pair = load_y_pair<V>(row + x0, y, m, y_inside, y_axis, shape.row_stride);
-#pragma unroll
-                    for (int v = 0; v < V; v++) {
-                        T sum = X ? xs[R + v + m] + xs[R + v - m] : T();
-                        if (Y)
-                            sum = sum + y_pair.v[v];
-                        sum = sum + (queue[R + s + m].v[v] + queue[R + s - m].v[v]);
-                        acc.v[v] = fused(c, sum, acc.v[v]);
-                    }
-                }
-            } else if (!odd) {
-                if (X) {
-#pragma unroll
-                    for (int m = 1; m <= R; m++) {
-                        const T c = weights.c[AXIS_X][m];
 #pragma unroll
                         for (int v = 0; v < V; v++)
-                            acc.v[v] = fused(c, xs[R + v + m] + xs[R + v - m], acc.v[v]);
-                    }
+                            if (stored >> v & 1)
+                                target[v] = acc[0].v[v];
+                } else {
+                    /* Through shared memory, so that a warp stores whole lines. */
+                    store_shared(&shared.stage[lane * V], acc[0]);
+                    __syncwarp();
+#pragma unroll
+                    for (int i = 0; i < V; i++)
+                        if (stored >> i & 1)
+                            target[i * 32] = shared.stage[lane + i * 32];
                 }
-                if (Y) {
-#pragma unroll
-                    for (int m = 1; m <= R; m++) {
-                        const T c = weights.c[AXIS_Y][m];
-                        const pack<T, V> y_pair =
-                            load_y_pair<V>(row + x0, y, m, y_inside, y_axis, shape.row_stride);
-#pragma unroll
-                        for (int v = 0; v < V; v++)
-                            acc.v[v] = fused(c, y_pair.v[v], acc.v[v]);
-                    }
-                }
-#pragma unroll
-                for (int m = 1; m <= R; m++) {
-                    const T c = weights.c[shape.axis][m];
-#pragma unroll
-                    for (int v = 0; v < V; v++)
-                        acc.v[v] =
-                            fused(c, queue[R + s + m].v[v] + queue[R + s - m].v[v], acc.v[v]);
-                }
+                target += shape.n;
             }
-            if constexpr (KIND != CENTRED) {
-#pragma unroll
-                for (int v = 0; v < V; v++)
-                    acc.v[v] = end_sum(shape.terms, acc.v[v], term_source[s].v[v]);
-            }
-            store_between<T, V>(target + (k + s) * shape.stride, x0, acc, shape.low, shape.high);
+            here = slot(1);
+            turn = turn == Rows::AHEAD ? 0 : turn + 1;
         }
-#pragma unroll
-        for (int i = 0; i < 2 * R; i++)
-            queue[i] = queue[i + STEPS];
     }
 }
 
-/* The march's length: enough threads to fill the device about twice (these kernels hold 512 threads
- * a multiprocessor, or 1024 without X), and not so short that the 2R points read before and after
- * it weigh more than its own. */
-static int64_t streaming_2d_length(int64_t points, int64_t threads, int64_t wanted, int radius)
+template <typename T, int R, bool ALIGNED, enum point_kind KIND>
+static cudaError_t launch_rows(const struct geometry *g, const struct table_pass *pass)
 {
-    const int64_t marches = (wanted + threads - 1) / threads;
-    int64_t length = (points + marches - 1) / marches;
-    if (length < 2 * radius)
-        length = 2 * radius;
-    return length < points ? (length + 3) / 4 * 4 : points;
-}
-
-template <typename T, int R, int V, bool X, bool Y, enum point_kind KIND>
-static cudaError_t launch_march(const struct geometry *g, int a, const struct table_pass *pass)
-{
+    using Rows = rows_of_warp<T, R, ALIGNED, KIND>;
     const struct plan *plan = g->plan;
-    const struct plan_axis *axis = &plan->axis[a];
     streaming_2d_shape<T, R> shape = {};
-    shape.n = X ? plan->axis[AXIS_X].n : axis->stride;
-    shape.low = X ? g->low[AXIS_X] : 0;
-    shape.high = X ? g->high[AXIS_X] : shape.n;
-    shape.rows = Y ? g->high[AXIS_Y] - g->low[AXIS_Y] : 1;
-    shape.row_low = Y ? g->low[AXIS_Y] : 0;
-    shape.row_stride = Y ? plan->axis[AXIS_Y].stride : 0;
-    shape.begin = g->low[a];
-    shape.end = g->high[a];
-    shape.stride = axis->stride;
-    shape.outer_stride = axis->stride * axis->n;
-    shape.outer = (int64_t)(plan->points * plan->batch) / shape.outer_stride;
+    shape.n = plan->axis[AXIS_X].n;
+    shape.rows = (int32_t)plan->axis[AXIS_Y].n;
+    shape.field = (int64_t)plan->points;
+    shape.low = g->low[AXIS_X];
+    shape.high = g->high[AXIS_X];
+    shape.begin = (int32_t)g->low[AXIS_Y];
+    shape.end = (int32_t)g->high[AXIS_Y];
     shape.slot = g->slot;
-    shape.axis = a;
-    shape.odd = plan->parity == PLAN_ODD;
     shape.shared = plan->shared;
     shape.weights = weights_of<T, R>(plan, pass);
     shape.terms = terms_of<T>(plan, pass);
     shape.by_index = index_rows_of(g, pass);
-    const int64_t packs = shape.n / V, points = shape.end - shape.begin;
-    const unsigned threads = streaming_2d_block<R, V, X, Y, KIND>::THREADS;
-    const unsigned width = power_of_two(packs, Y ? 32 : threads);
-    const dim3 block(width, threads / width);
-    shape.length = streaming_2d_length(points, packs * shape.rows * shape.outer,
-                                       (int64_t)g->units * (X ? 1024 : 2048), R);
-    shape.marches = (points + shape.length - 1) / shape.length;
-    shape.blocks_x = (uint32_t)((packs + width - 1) / width);
-    const int64_t items = shape.rows * shape.marches * shape.outer;
-    const int64_t blocks = (items + block.y - 1) / block.y * shape.blocks_x;
+    shape.parts = (shape.n + Rows::WIDE - 1) / Rows::WIDE;
+    const int64_t rows = shape.end - shape.begin, columns = shape.parts * (int64_t)plan->batch;
+    shape.length = (int32_t)column_length(
+        rows, columns, (int64_t)g->units * Rows::WARPS * Rows::BLOCKS, 2 * R + Rows::AHEAD);
+    shape.marches = (rows + shape.length - 1) / shape.length;
+    shape.items = columns * shape.marches;
     kernel_pair<streaming_2d_shape<T, R>, T> kernel = {
-        streaming_2d_kernel<T, R, V, X, Y, KIND, one_job>, nullptr};
+        streaming_2d_kernel<T, R, ALIGNED, KIND, one_job>, nullptr};
     if constexpr (KIND == CENTRED && R <= PLAN_RADIUS) /* of a plain plan */
-        kernel.several = streaming_2d_kernel<T, R, V, X, Y, KIND, job_arrays>;
-    return launch_blocks(kernel, blocks, block, g, &shape, pass->in[0], pass->out[0]);
+        kernel.several = streaming_2d_kernel<T, R, ALIGNED, KIND, job_arrays>;
+    const size_t bytes = Rows::WARPS * sizeof(Rows);
+    cudaFuncSetAttribute(g->jobs == 1 ? (const void *)kernel.one : (const void *)kernel.several,
+                         cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    return launch_blocks(kernel, (shape.items + Rows::WARPS - 1) / Rows::WARPS,
+                         dim3(32 * Rows::WARPS), g, &shape, pass->in[0], pass->out[0], bytes);
 }
 
-template <typename T, int R, int V, bool X, bool Y>
-static cudaError_t launch_streaming_2d(const struct geometry *g, int a,
-                                       const struct table_pass *pass)
+template <typename T>
+static cudaError_t launch_streaming_2d(const struct geometry *g, const struct table_pass *pass)
 {
-    if constexpr (X)
-        if (has_terms(g->plan, pass))
-            return launch_march < T, R, Y ? 1 : V, X, Y, TERMS > (g, a, pass);
-    return launch_march<T, R, V, X, Y, CENTRED>(g, a, pass);
-}
-
-template <typename T, int R, int V> struct streaming_2d_launcher {
-    static cudaError_t run(const struct geometry *g, const struct table_pass *pass)
-    {
-        const struct plan_axis *axis = g->plan->axis;
+    const struct plan_axis *axis = &g->plan->axis[AXIS_X];
+    bool packs = axis->n % (16 / sizeof(T)) == 0;
+    for (int s = 0; s < SIDE_COUNT; s++)
+        packs =
+            packs && (axis->side[s].map == SIDE_MAP_NONE || axis->side[s].map == SIDE_MAP_PERIODIC);
+    return with_radius<CENTRED_RADIUS>(g, [&](auto radius) -> cudaError_t {
+        constexpr int R = decltype(radius)::value;
         if constexpr (R > 1) /* second derivatives by index */
             if (g->plan->indexed)
-                return launch_march < T, R, R <= TABLE_RADIUS ? V : 1, true, false,
-                       INDEXED > (g, AXIS_Y, pass);
-        if (!axis[AXIS_X].active)
-            return launch_streaming_2d<T, R, V, false, false>(
-                g, axis[AXIS_Y].active ? AXIS_Y : AXIS_Z, pass);
-        /* Second derivatives; wide ones, of error estimates, need no more than the bits. */
-        constexpr int P = R <= PLAN_RADIUS ? V : 1;
+                return packs ? launch_rows<T, R, true, INDEXED>(g, pass)
+                             : launch_rows<T, R, false, INDEXED>(g, pass);
         if constexpr (R <= TABLE_RADIUS)
-            return axis[AXIS_Z].active ? launch_streaming_2d<T, R, P, true, true>(g, AXIS_Z, pass)
-                                       : launch_streaming_2d<T, R, P, true, false>(g, AXIS_Y, pass);
+            return has_terms(g->plan, pass) ? packs ? launch_rows<T, R, true, TERMS>(g, pass)
+                                                    : launch_rows<T, R, false, TERMS>(g, pass)
+                   : packs ? launch_rows<T, R, true, CENTRED>(g, pass)
+                                            : launch_rows<T, R, false, CENTRED>(g, pass);
         return cudaErrorInvalidValue;
-    }
-};
+    });
+}
 
 extern "C" cudaError_t streaming_2d_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    const struct plan_axis *axis = g->plan->axis;
-    /* What a thread's pack lies along: x, or all below the marching axis. */
-    const int64_t n = axis[AXIS_X].active   ? axis[AXIS_X].n
-                      : axis[AXIS_Y].active ? axis[AXIS_Y].stride
-                                            : axis[AXIS_Z].stride;
-    return launch_typed<streaming_2d_launcher, CENTRED_RADIUS>(g, n, pass);
+    return g->plan->dtype == DTYPE_F32 ? launch_streaming_2d<float>(g, pass)
+                                       : launch_streaming_2d<double>(g, pass);
 }

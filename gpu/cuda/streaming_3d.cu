@@ -217,7 +217,13 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
                     term[r].v[v] = __ldcs(row + min(x + v, shape.n - 1));
         }
     };
+    const centred_terms<T> terms(shape.terms);
     if constexpr (KIND == TERMS) {
+        for (int r = 0; r < ROWS; r++)
+            for (int v = 0; v < V; v++) {
+                base[r].v[v] = terms.base;
+                source[r].v[v] = terms.source;
+            }
         load_term(shape.terms.base, first, base);
         load_term(shape.terms.source, first, source);
     }
@@ -235,9 +241,11 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
 #pragma unroll
-                    for (int v = 0; v < V; v++)
-                        acc[r].v[v] = begin_sum(shape.terms, shape.weights.centre,
-                                                queue[R + s][r].v[v], base[r].v[v]);
+                    for (int v = 0; v < V; v++) {
+                        const T f = queue[R + s][r].v[v];
+                        acc[r].v[v] =
+                            fused(shape.weights.centre, f, terms.input_is_base ? f : base[r].v[v]);
+                    }
                 load_term(shape.terms.base, k + s + 1, base, 1);
             }
             if (s % Column::GROUP == 0) {
@@ -290,7 +298,7 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
                 for (int r = 0; r < ROWS; r++)
 #pragma unroll
                     for (int v = 0; v < V; v++)
-                        acc[r].v[v] = end_sum(shape.terms, acc[r].v[v], source[r].v[v]);
+                        acc[r].v[v] = fused(terms.dt, source[r].v[v], acc[r].v[v]);
                 load_term(shape.terms.source, k + s + 1, source, 1);
             }
             if (ALIGNED) {
@@ -363,19 +371,13 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
                                           R + Column::AHEAD);
     shape.marches = (uint32_t)((planes + shape.length - 1) / shape.length);
     const int64_t blocks = columns * shape.marches;
-    if (blocks > INT32_MAX) /* a block each is too much for so many small fields */
-        return streaming_2d_launch(g, pass);
     static_assert(WIDE == LONG || sizeof(Column) <= 99 << 10, "what any device has");
     kernel_pair<streaming_3d_shape<T, R>, T> kernel = {
         streaming_3d_kernel<T, R, WIDE, ALIGNED, KIND, one_job>, nullptr};
     if constexpr (WIDE == SHORT && KIND == CENTRED)
         kernel.several = streaming_3d_kernel<T, R, WIDE, ALIGNED, KIND, job_arrays>;
-    if (g->jobs == 1)
-        cudaFuncSetAttribute(kernel.one, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)sizeof(Column));
-    else
-        cudaFuncSetAttribute(kernel.several, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)sizeof(Column));
+    cudaFuncSetAttribute(g->jobs == 1 ? (const void *)kernel.one : (const void *)kernel.several,
+                         cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(Column));
     return launch_blocks(kernel, blocks, dim3(WIDE, Column::HIGH), g, &shape, pass->in[0],
                          pass->out[0], sizeof(Column));
 }

@@ -440,6 +440,30 @@ static bool check_columns(struct random *random, int i)
     return ok;
 }
 
+/* Sums of a point's neighbours in rows of any length that several blocks share, and what a pass
+ * adds to them. */
+static bool check_wide(struct random *random, int i)
+{
+    struct failure failure;
+    struct sample sample = {.block = NULL};
+    struct job *job = &sample.job;
+    do {
+        if (i % 2)
+            random_scheme_job(random, 1000, job);
+        else
+            random_job(random, 1000, job);
+        job->n[AXIS_X] = 150 + random_below(random, 500);
+        job->n[AXIS_Y] = 10 + random_below(random, 40);
+        job->n[AXIS_Z] = job->axes == 2 ? 1 : 1 + random_below(random, 20);
+    } while (job->axes < 2 || job->more.scheme == SCHEME_ADI ||
+             (job->operator_id != OPERATOR_LAPLACIAN && job->operator_id != OPERATOR_DIFFUSION) ||
+             !job_check(job, INFINITY, &failure));
+    sample_complete(random, &sample, false);
+    const bool ok = job_is_plain(job) ? check(random, job) : check_sample(random, &sample);
+    sample_free(&sample);
+    return ok;
+}
+
 static bool check_any_copies(struct random *random, int i)
 {
     return check_copies(random, i % 10 ? 30000 : 3 << 20);
@@ -552,15 +576,25 @@ static const struct kind {
     int count;
     bool (*check)(struct random *random, int i);
 } kinds[] = {
-    {"padded", PADDED_JOBS, check_padded}, {"upwind", UPWIND_JOBS, check_upwind},
-    {"stencil", 600, check_any_stencil},   {"copies", 40, check_any_copies},
-    {"measure", 60, check_any_measure},    {"scheme", 600, check_any_scheme},
-    {"long_lines", 160, check_long_lines}, {"probes", 200, check_any_probes},
-    {"table", 400, check_any_table},       {"indexed", 400, check_any_indexed},
-    {"columns", 150, check_columns},       {"streaming_3d", 150, check_streaming_3d},
-    {"plain", 3000, check_plain},          {"short", 100, check_short},
-    {"odd_rows", 60, check_odd_rows},      {"long_axis", 8, check_long_axis},
-    {"block", 300, check_block},           {"names", 2, check_names},
+    {"padded", PADDED_JOBS, check_padded},
+    {"upwind", UPWIND_JOBS, check_upwind},
+    {"stencil", 600, check_any_stencil},
+    {"copies", 40, check_any_copies},
+    {"measure", 60, check_any_measure},
+    {"scheme", 600, check_any_scheme},
+    {"long_lines", 160, check_long_lines},
+    {"probes", 200, check_any_probes},
+    {"table", 400, check_any_table},
+    {"indexed", 400, check_any_indexed},
+    {"columns", 150, check_columns},
+    {"streaming_3d", 150, check_streaming_3d},
+    {"wide", 200, check_wide},
+    {"plain", 3000, check_plain},
+    {"short", 100, check_short},
+    {"odd_rows", 60, check_odd_rows},
+    {"long_axis", 8, check_long_axis},
+    {"block", 300, check_block},
+    {"names", 2, check_names},
 };
 
 /* kernels_on_host [KIND…]: all kinds of checks without one. */
