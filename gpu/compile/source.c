@@ -298,7 +298,7 @@ static void put_results(struct writer *w)
 {
     put(&w->text, "if (march.ready()) {\n");
     for (int r = 0; r < w->tile.rows; r++) {
-        put(&w->text, "const %s q_%d[] = {", w->type, r);
+        put(&w->text, "%s q_%d[] = {", w->type, r);
         for (int v = 0; v < w->tile.pack; v++)
             put(&w->text, "%ss_0_%d_%d", v ? ", " : "", r, v);
         put(&w->text, "};\nmarch.store(%d, q_%d);\n", r, r);

@@ -69,12 +69,15 @@ struct stencil_grid {
 /* Where the values beyond padded sides lie, in 3D: apart from the field, in the order of padding it
  * along x, then y, then z. In the padding are also the outermost points where these are not read as
  * they are (a node that holds a value): the layers [0, inner[a][0]) and [n − inner[a][1], n), along
- * x whole packs. A row of the padding along y or z has the points from −start[0] on.
+ * x whole packs. What a plane has beside the field's own points lies apart from them:
  *
- *   each plane z:   rows_y rows of `pitch` points; then each row y: row_x points, low and high ones
- *   then:           planes of the padding along z, (start[1] + n[1] + …) rows of `pitch` points */
+ *   each plane z:   `rows_y` rows beyond y, of `pitch`: row_x points beside the row, then its own;
+ *                   then what is beside each row y of the field: row_x points, low and high ones
+ *   then:           planes beyond z, of `z_plane`: as above, then as the field's own */
 struct stencil_padding {
     const void *values;
+    double number[3][2]; /* what the outermost held[a][side] points are, which are no sums */
+    int held[3][2];
     int64_t field; /* elements of a field's */
     int64_t plane, z_first,
         z_plane;      /* elements: of each plane; where those along z begin; of each */
@@ -151,7 +154,7 @@ template <class S> struct stencil_march {
     uint32_t from[S::INNER_COPIES], side_from[S::SIDE_COPIES > 0 ? S::SIDE_COPIES : 1];
     const stencil_padding *padding;       /* PADDED: */
     const T *padded;                      /* of the field */
-    uint32_t in_padding, side_in_padding; /* bit j: copy j reads from there */
+    uint32_t in_padding, side_in_padding; /* bit j: copy j reads what is beside the plane */
 
     __device__ __forceinline__ static int row_of(int j)
     {
@@ -188,14 +191,15 @@ template <class S> struct stencil_march {
         return (uint32_t)(S::AXES == 2 ? row : row_read(row, 0)) * (uint32_t)grid.n[0];
     }
 
-    /* PADDED: a point's place in its plane or, with *outside set, in the plane of the padding. */
+    /* PADDED: a point's place in its plane or, with *outside set, beside it. */
     __device__ __forceinline__ uint32_t place(int x, int y, bool *outside) const
     {
         const int along_x = padding_layer(*padding, 0, grid.n[0], x);
         const int along_y = padding_layer(*padding, 1, grid.n[1], y);
         *outside = along_x >= 0 || along_y >= 0;
         if (along_y >= 0)
-            return (uint32_t)(along_y * padding->pitch + padding->start[0] + x);
+            return (uint32_t)(along_y * padding->pitch +
+                              (along_x >= 0 ? along_x : padding->row_x + x));
         if (along_x >= 0)
             return (uint32_t)(padding->rows_y * padding->pitch + y * padding->row_x + along_x);
         return (uint32_t)y * (uint32_t)grid.n[0] + (uint32_t)x;
@@ -256,68 +260,49 @@ template <class S> struct stencil_march {
         plane += S::HELD - 1;
     }
 
-    /* PADDED: the plane z, of the field or of the padding along z. */
-    __device__ __forceinline__ void copy_padded(int z, T *target)
-    {
-        const int layer = padding_layer(*padding, 2, grid.n[2], z);
-        const T *const plane = padded + padding->z_first + (int64_t)layer * padding->z_plane;
-        const T *const f = in + (int64_t)z * ((int64_t)grid.n[0] * grid.n[1]);
-        const T *const beside = padded + (int64_t)z * padding->plane;
-        const int first = padding->start[1] * padding->pitch + padding->start[0];
-#pragma unroll
-        for (int j = 0; j < S::INNER_COPIES; j++)
-            if ((j + 1) * S::THREADS <= S::INNER || (int)threadIdx.x + j * S::THREADS < S::INNER)
-                __pipeline_memcpy_async(
-                    target + row_of(j) * S::PITCH + x_of(j),
-                    layer >= 0
-                        ? plane + (first + row_read(row_of(j), 0) * padding->pitch + inner_x(j))
-                        : (in_padding >> j & 1 ? beside : f) + from[j],
-                    S::UNIT * sizeof(T));
-#pragma unroll
-        for (int j = 0; j < S::SIDE_COPIES; j++)
-            if ((j + 1) * S::THREADS <= S::SIDE || (int)threadIdx.x + j * S::THREADS < S::SIDE)
-                __pipeline_memcpy_async(
-                    target + side_row(j) * S::PITCH + side_x(j),
-                    layer >= 0 ? plane + (first + row_read(side_row(j), 0) * padding->pitch +
-                                          column(x0 + side_x(j)))
-                               : (side_in_padding >> j & 1 ? beside : f) + side_from[j],
-                    sizeof(T));
-    }
-
     __device__ __forceinline__ void copy(int p, int to)
     {
         if (p >= last + S::Z_HIGH)
             return;
-        if constexpr (S::PADDED) {
-            copy_padded(stencil_source(grid, 2, p), ring + to * S::PLANE);
-            return;
-        }
         const int y = p * S::Y + S::Y_LOW; /* in 2D: of its first row */
-        const T *const f = in + (S::AXES == 3 ? (int64_t)stencil_source(grid, 2, p) *
-                                                    ((int64_t)grid.n[0] * grid.n[1])
-                                              : (int64_t)y * grid.n[0]);
+        const int z = S::AXES == 3 ? stencil_source(grid, 2, p) : 0;
+        const T *f = in + (S::AXES == 3 ? (int64_t)z * ((int64_t)grid.n[0] * grid.n[1])
+                                        : (int64_t)y * grid.n[0]);
+        const T *beside = f;
+        if constexpr (S::PADDED) {
+            const int layer = padding_layer(*padding, 2, grid.n[2], z);
+            beside = padded +
+                     (layer < 0 ? z * padding->plane : padding->z_first + layer * padding->z_plane);
+            f = layer < 0 ? f : beside + padding->plane;
+        }
         T *const target = ring + to * S::PLANE;
         if (S::AXES == 3 || (y >= 0 && y + S::HEIGHT <= grid.n[1]))
-            copy_rows(f, target, [](int) { return 0; });
+            copy_rows(f, beside, target, [](int) { return 0; });
         else
-            copy_rows(f, target,
+            copy_rows(f, beside, target,
                       [&](int row) { return (int64_t)(row_read(row, p) - (y + row)) * grid.n[0]; });
     }
 
-    /* A plane whose rows come from f, or from as many elements away as away(row). */
+    /* A plane whose rows come from f, in the padding from `beside`, or from as many elements away
+     * as away(row). */
     template <class Away>
-    __device__ __forceinline__ void copy_rows(const T *f, T *target, const Away &away) const
+    __device__ __forceinline__ void copy_rows(const T *f, const T *beside, T *target,
+                                              const Away &away) const
     {
 #pragma unroll
         for (int j = 0; j < S::INNER_COPIES; j++)
             if ((j + 1) * S::THREADS <= S::INNER || (int)threadIdx.x + j * S::THREADS < S::INNER)
                 __pipeline_memcpy_async(target + row_of(j) * S::PITCH + x_of(j),
-                                        f + from[j] + away(row_of(j)), S::UNIT * sizeof(T));
+                                        (S::PADDED && in_padding >> j & 1 ? beside : f) + from[j] +
+                                            away(row_of(j)),
+                                        S::UNIT * sizeof(T));
 #pragma unroll
         for (int j = 0; j < S::SIDE_COPIES; j++)
             if ((j + 1) * S::THREADS <= S::SIDE || (int)threadIdx.x + j * S::THREADS < S::SIDE)
                 __pipeline_memcpy_async(target + side_row(j) * S::PITCH + side_x(j),
-                                        f + side_from[j] + away(side_row(j)), sizeof(T));
+                                        (S::PADDED && side_in_padding >> j & 1 ? beside : f) +
+                                            side_from[j] + away(side_row(j)),
+                                        sizeof(T));
     }
 
     /* The next plane has come, the newest of HELD; false: there is none. */
@@ -351,7 +336,16 @@ template <class S> struct stencil_march {
         return plane - S::Z_HIGH >= first;
     }
 
-    __device__ __forceinline__ void store(int row, const T (&q)[S::V])
+    /* PADDED: is the point among the outermost ones that a side of the axis holds? Then *q is what
+     * it holds. */
+    __device__ __forceinline__ void hold(int axis, int i, T *q) const
+    {
+        const bool low = i < padding->held[axis][0];
+        if (low || i >= grid.n[axis] - padding->held[axis][1])
+            *q = (T)padding->number[axis][!low];
+    }
+
+    __device__ __forceinline__ void store(int row, T (&q)[S::V])
     {
         const int p = plane - S::Z_HIGH, thread = (int)threadIdx.x;
         const int y = (S::AXES == 2 ? p * S::Y : y0) + thread / S::WIDE * S::ROWS + row;
@@ -359,6 +353,15 @@ template <class S> struct stencil_march {
         T *const to = out + ((S::AXES == 2 ? 0 : (int64_t)p * grid.n[1]) + y) * grid.n[0] + x;
         if (y < grid.low[1] || y >= grid.high[1])
             return;
+        if constexpr (S::PADDED)
+            if (x == 0 || x + S::V >= grid.n[0] || y == 0 || y == grid.n[1] - 1 || p == 0 ||
+                p == grid.n[2] - 1)
+#pragma unroll
+                for (int v = 0; v < S::V; v++) { /* the first axis decides */
+                    hold(2, p, &q[v]);
+                    hold(1, y, &q[v]);
+                    hold(0, x + v, &q[v]);
+                }
         if (S::ALIGNED && x >= grid.low[0] && x + S::V <= grid.high[0]) {
             if constexpr (sizeof(T) == 4)
                 __stcg((float4 *)to, make_float4(q[0], q[1], q[2], q[3]));

@@ -7,13 +7,21 @@
 #define POINT_FMA_F64 __fma_rn
 #include "numerics/stencil_points.h"
 
-/* A side as the short way below takes it. */
+/* Beyond a side, and what it holds. */
 template <typename T> struct padding_side {
-    int held;     /* outermost points that are read as `number`, or (halo) as they are */
-    int points;   /* of a ghost's row; −1: ghosts are left to the contract's own code */
-    bool numbers; /* its number is one, no array; and a ghost takes it */
-    bool datum, halo;
+    bool is_short; /* a ghost is the sum of its row, with the number as the datum */
+    bool is_slow;  /* what is padded there is left to the contract's own code */
+    bool datum;
+    int held, points; /* outermost points that are read as the number; of a row */
     T number;
+    T row[KERNEL_RADIUS][STENCIL_ROW], data[KERNEL_RADIUS];
+};
+
+enum {
+    PADDING_THREADS = 256,
+    PADDING_BLOCKS = 4, /* of a multiprocessor: their loads are what takes time */
+    LINES = PADDING_THREADS / SIDE_COUNT,
+    SPANS = (AXIS_COUNT - AXIS_Y) * SIDE_COUNT /* beyond y and z */
 };
 
 template <typename T> struct padding_fields {
@@ -24,249 +32,287 @@ template <typename T> struct padding_fields {
     int slot; /* table NULL: its table */
     const void *operands[OPERANDS];
     padding_side<T> side[AXIS_COUNT][SIDE_COUNT];
-    bool has_signs; /* some images have the other sign */
+    /* Of a launch: the first blocks pad lines along x; then those of each side of y and z, from the
+     * field's own points, or (beside) from what pads these already. */
+    uint32_t line_blocks, blocks[SPANS];
+    bool beside;
 };
 
-enum {
-    PADDING_THREADS = 256,
-    PADDING_PLANES = 8,
-    PADDING_ROWS = AXIS_COUNT * SIDE_COUNT * KERNEL_RADIUS
-};
+/* The place among an axis's layers of the point `distance` beyond its side: 0 is the first ghost,
+ * −1 the edge. */
+static __device__ __forceinline__ int layer_of(const stencil_padding &padding, int axis, int side,
+                                               int distance)
+{
+    return side == SIDE_LOW ? padding.start[axis] - 1 - distance
+                            : padding.start[axis] + padding.inner[axis][SIDE_LOW] +
+                                  padding.inner[axis][SIDE_HIGH] + distance;
+}
 
-/* Rows of the ghosts of all sides, and what a datum is multiplied by: rounded, of a block. */
-template <typename T> struct padding_rows {
-    T row[PADDING_ROWS][STENCIL_ROW], data[PADDING_ROWS];
-};
-
+/* The side of an axis that holds the points of that index. NULL: none. */
 template <typename T>
-static __device__ __forceinline__ const struct stencil_table *
-padding_table(const padding_fields<T> &fields)
+static __device__ __forceinline__ const padding_side<T> *
+find_holder(const padding_fields<T> &fields, int axis, int i)
 {
-    return fields.table ? fields.table : (const struct stencil_table *)table[fields.slot].rows;
+    const padding_side<T> &low = fields.side[axis][SIDE_LOW], &high = fields.side[axis][SIDE_HIGH];
+    return i < low.held ? &low : i >= fields.n[axis] - high.held ? &high : nullptr;
 }
 
-/* By the contract's code. */
-static __device__ __noinline__ float padding_value(const padding_fields<float> &fields,
-                                                   const float *f, int64_t field, int x, int y,
-                                                   int z)
+/* Points are read as what `holder`, if any, holds, but at the edge as what the side does. */
+template <typename T, int P>
+static __device__ __forceinline__ void
+impose(const padding_side<T> *holder, const padding_side<T> &side, pack<T, P> (&value)[STENCIL_ROW])
 {
-    const struct stencil_source_f32 source = {padding_table(fields), f, fields.operands, field};
-    return stencil_read_f32(&source, x, y, z);
-}
-static __device__ __noinline__ double padding_value(const padding_fields<double> &fields,
-                                                    const double *f, int64_t field, int x, int y,
-                                                    int z)
-{
-    const struct stencil_source_f64 source = {padding_table(fields), f, fields.operands, field};
-    return stencil_read_f64(&source, x, y, z);
-}
-
-/* The side, SIDE_COUNT · axis + side, that holds the point, of the axes along which it is inside;
- * −1: none. */
-template <typename T>
-static __device__ __forceinline__ int find_holder(const padding_fields<T> &fields,
-                                                  const int (&at)[AXIS_COUNT])
-{
-    int holder = -1;
+    const T number = holder ? holder->number : (T)0, edge = side.held ? side.number : number;
 #pragma unroll
-    for (int a = AXIS_COUNT - 1; a >= 0; a--) { /* the first one decides */
-        const int before = at[a], after = fields.n[a] - 1 - at[a];
-        if (before < 0 || after < 0)
-            continue;
-        if (after < fields.side[a][SIDE_HIGH].held)
-            holder = SIDE_COUNT * a + SIDE_HIGH;
-        if (before < fields.side[a][SIDE_LOW].held)
-            holder = SIDE_COUNT * a + SIDE_LOW;
+    for (int p = 0; p < P; p++) {
+#pragma unroll
+        for (int k = 1; k < STENCIL_ROW; k++)
+            value[k].v[p] = holder ? number : value[k].v[p];
+        value[0].v[p] = holder || side.held ? edge : value[0].v[p];
     }
-    return holder;
 }
 
-/* The value beyond sides: the sum along the outermost axis A along which it lies beyond one. What
- * that reads is inside (`alone`; it may be held by a side of another axis, or by the side's own
- * node, and the first axis decides), or was padded along the axes before. */
-template <int A, typename T>
-static __device__ __forceinline__ T sum_beyond(const padding_fields<T> &fields,
-                                               const padding_rows<T> &rows, const T *f,
-                                               const T *padded, const int (&at)[AXIS_COUNT],
-                                               bool alone, int holder)
+/* Ghosts of the side, the nearest first, from the points along its lines. */
+template <typename T, int P>
+static __device__ __forceinline__ void sum_ghosts(const padding_side<T> &side,
+                                                  const pack<T, P> (&value)[STENCIL_ROW],
+                                                  pack<T, P> (&ghost)[KERNEL_RADIUS])
 {
-    const stencil_padding &padding = fields.padding;
-    const bool is_low = at[A] < 0;
-    const padding_side<T> &low = fields.side[A][SIDE_LOW], &high = fields.side[A][SIDE_HIGH];
-    const int points = is_low ? low.points : high.points;
-    const T number = is_low ? low.number : high.number;
-    const int ghost = is_low ? -1 - at[A] : at[A] - fields.n[A];
-    const int row = (A * SIDE_COUNT + (is_low ? 0 : 1)) * KERNEL_RADIUS + ghost;
-    const int n_x = fields.n[AXIS_X], n_y = fields.n[AXIS_Y];
-    const int first = is_low ? 0 : fields.n[A] - 1;
-    const int x = A == AXIS_X ? first : at[AXIS_X], y = A == AXIS_Y ? first : at[AXIS_Y],
-              z = A == AXIS_Z ? first : at[AXIS_Z];
-    const T *from = f + ((int64_t)z * n_y + y) * n_x + x;
-    int64_t step = A == AXIS_X ? 1 : A == AXIS_Y ? n_x : (int64_t)n_x * n_y;
-    if (A == AXIS_Z && !alone && (y < 0 || y >= n_y)) {
-        from = padded + z * padding.plane + padding.start[AXIS_X] + x +
-               padding_layer(padding, AXIS_Y, n_y, y) * padding.pitch;
-        step = padding.plane;
-    } else if (A != AXIS_X && !alone) {
-        from = padded + z * padding.plane + padding.rows_y * padding.pitch + y * padding.row_x +
-               padding_layer(padding, AXIS_X, n_x, x);
-        step = A == AXIS_Y ? padding.row_x : padding.plane;
+#pragma unroll
+    for (int m = 0; m < KERNEL_RADIUS; m++)
+        ghost[m] = {};
+#pragma unroll
+    for (int k = 0; k < STENCIL_ROW; k++) {
+        if (k == side.points)
+            break;
+#pragma unroll
+        for (int m = 0; m < KERNEL_RADIUS; m++)
+#pragma unroll
+            for (int p = 0; p < P; p++)
+                ghost[m].v[p] = k == 0 ? side.row[m][0] * value[0].v[p]
+                                       : fused(side.row[m][k], value[k].v[p], ghost[m].v[p]);
     }
-    step = is_low ? step : -step;
-    T value[STENCIL_ROW];
+    if (!side.datum)
+        return;
+#pragma unroll
+    for (int m = 0; m < KERNEL_RADIUS; m++)
+#pragma unroll
+        for (int p = 0; p < P; p++)
+            ghost[m].v[p] = fused(side.data[m], side.number, ghost[m].v[p]);
+}
+
+/* A pack of which `count` points are there. */
+template <bool ALIGNED, int P, typename T>
+static __device__ __forceinline__ pack<T, P> load_any(const T *from, int count)
+{
+    if constexpr (ALIGNED) {
+        return load_pack<P>(from);
+    } else {
+        pack<T, P> q;
+#pragma unroll
+        for (int p = 0; p < P; p++)
+            q.v[p] = __ldg(from + (p < count ? p : 0));
+        return q;
+    }
+}
+
+/* The points of a line along x next to a side, the edge's first. */
+template <int SIDE, bool ALIGNED, typename T>
+static __device__ __forceinline__ void load_line(const T *f, int n,
+                                                 pack<T, 1> (&value)[STENCIL_ROW])
+{
+    constexpr int P = 16 / sizeof(T);
+    const T *const from = SIDE == SIDE_LOW ? f : f + n - STENCIL_ROW;
+#pragma unroll
+    for (int k = 0; k < STENCIL_ROW; k += P) {
+        const pack<T, P> q = load_any<ALIGNED, P>(from + k, P);
+#pragma unroll
+        for (int p = 0; p < P; p++)
+            value[SIDE == SIDE_LOW ? k + p : STENCIL_ROW - 1 - k - p].v[0] = q.v[p];
+    }
+}
+
+/* One end of the line (y, z) along x: its ghosts, and its inner points as they are read. */
+template <int SIDE, bool ALIGNED, typename T>
+static __device__ __forceinline__ void pad_line(const padding_fields<T> &fields, int y, int z,
+                                                const T *in, T *out)
+{
+    constexpr int P = 16 / sizeof(T);
+    const stencil_padding &padding = fields.padding;
+    const padding_side<T> &side = fields.side[AXIS_X][SIDE];
+    const int n = fields.n[AXIS_X];
+    if (!side.is_short)
+        return;
+    pack<T, 1> value[STENCIL_ROW], ghost[KERNEL_RADIUS];
+    load_line<SIDE, ALIGNED>(in + ((int64_t)z * fields.n[AXIS_Y] + y) * n, n, value);
+    const padding_side<T> *const by_y = find_holder(fields, AXIS_Y, y); /* first axes decide */
+    impose(by_y ? by_y : find_holder(fields, AXIS_Z, z), side, value);
+    sum_ghosts(side, value, ghost);
+    T *const to = out + z * padding.plane + (int64_t)padding.rows_y * padding.pitch +
+                  (int64_t)y * padding.row_x;
+#pragma unroll
+    for (int d = -KERNEL_RADIUS; d < KERNEL_RADIUS; d += P) {
+        pack<T, P> q;
+#pragma unroll
+        for (int p = 0; p < P; p++)
+            q.v[SIDE == SIDE_LOW ? P - 1 - p : p] =
+                d < 0 ? value[d < 0 ? -1 - d - p : 0].v[0] : ghost[d < 0 ? 0 : d + p].v[0];
+        if (d >= -padding.inner[AXIS_X][SIDE] && d < padding.beyond[AXIS_X][SIDE])
+            store_pack(to + layer_of(padding, AXIS_X, SIDE, SIDE == SIDE_LOW ? d + P - 1 : d), q);
+    }
+}
+
+/* Elements between neighbours along y or z, in the field or beside its points. */
+template <typename T>
+static __host__ __device__ int64_t step_of(const padding_fields<T> &fields, int axis)
+{
+    if (fields.beside)
+        return axis == AXIS_Y ? fields.padding.row_x : fields.padding.plane;
+    return (int64_t)fields.n[AXIS_X] * (axis == AXIS_Y ? 1 : fields.n[AXIS_Y]);
+}
+
+/* The pack i of those next to a side of y or z: along x or, beyond z, of a plane. */
+template <bool ALIGNED, typename T>
+static __device__ __forceinline__ void pad_pack(const padding_fields<T> &fields, int axis, int s,
+                                                uint32_t i, const T *in, T *out)
+{
+    constexpr int P = 16 / sizeof(T);
+    const stencil_padding &padding = fields.padding;
+    const padding_side<T> &side = fields.side[axis][s];
+    const bool is_y = axis == AXIS_Y, beside = fields.beside;
+    const int64_t step = step_of(fields, axis), layer = is_y ? padding.pitch : padding.z_plane;
+    const uint32_t packs = (uint32_t)((step + P - 1) / P);
+    const int z = (int)(i / packs), e = (int)(i % packs) * P;
+    if (z >= (is_y ? fields.n[AXIS_Z] : 1))
+        return;
+    const T *from =
+        beside ? out + (is_y ? (int64_t)padding.rows_y * padding.pitch : 0) + z * padding.plane
+               : in + z * step_of(fields, AXIS_Z);
+    from += e + (s == SIDE_LOW ? 0 : (fields.n[axis] - 1) * step);
+    T *const to = out + (is_y ? z * padding.plane : padding.z_first) +
+                  (beside ? 0
+                   : is_y ? padding.row_x
+                          : padding.plane) +
+                  e;
+    pack<T, P> value[STENCIL_ROW] = {}, ghost[KERNEL_RADIUS];
 #pragma unroll
     for (int k = 0; k < STENCIL_ROW; k++) /* all on their way at once */
-        value[k] = k < points ? from[k * step] : (T)0;
-    if (alone && (is_low ? low.held : high.held) && (holder < 0 || A < holder / SIDE_COUNT))
-        value[0] = number;
-    if (alone && holder >= 0) {
-        const padding_side<T> &held_by = fields.side[holder / SIDE_COUNT][holder % SIDE_COUNT];
-        const bool own_first = A < holder / SIDE_COUNT && (is_low ? low.held : high.held);
+        if (k < side.points || k < side.held)
+            value[k] =
+                load_any<ALIGNED, P>(from + (s == SIDE_LOW ? k : -k) * step, (int)(step - e));
+    if (!beside) /* that is as it is read */
+        impose(is_y ? find_holder(fields, AXIS_Z, z) : nullptr, side, value);
+    sum_ghosts(side, value, ghost);
+    if (side.held)
+        store_pack(to + layer_of(padding, axis, s, -1) * layer, value[0]);
 #pragma unroll
-        for (int k = 0; k < STENCIL_ROW; k++)
-            if (!held_by.halo && !(k == 0 && own_first))
-                value[k] = held_by.number;
-    }
-    T sum = 0;
-#pragma unroll
-    for (int k = 0; k < STENCIL_ROW; k++)
-        if (k < points)
-            sum = k == 0 ? rows.row[row][0] * value[0] : fused(rows.row[row][k], value[k], sum);
-    return (is_low ? low.datum : high.datum) ? fused(rows.data[row], number, sum) : sum;
+    for (int m = 0; m < KERNEL_RADIUS; m++)
+        if (m < padding.beyond[axis][s])
+            store_pack(to + layer_of(padding, axis, s, m) * layer, ghost[m]);
 }
 
-/* What is padded first, and what then reads that: the axis. */
-enum padding_stage { PADDING_X = AXIS_X, PADDING_Y = AXIS_Y, PADDING_Z = AXIS_Z };
-
-template <typename T>
-static __device__ __forceinline__ bool is_beyond(const padding_fields<T> &fields,
-                                                 const int (&at)[AXIS_COUNT], int a)
-{
-    return (unsigned)at[a] >= (unsigned)fields.n[a];
-}
-
-/* The same value as the contract's code gives (stencil_read_…), where that takes a sum along one
- * axis of what is there; else by that code. Of a stage, points lie beyond no later axis. */
-template <int STAGE, typename T>
-static __device__ __forceinline__ T short_value(const padding_fields<T> &fields,
-                                                const padding_rows<T> &rows, const T *f,
-                                                const T *padded, int64_t field,
-                                                const int (&at)[AXIS_COUNT])
-{
-    const bool along_x = is_beyond(fields, at, AXIS_X);
-    const bool along_y = STAGE >= PADDING_Y && is_beyond(fields, at, AXIS_Y);
-    const bool along_z = STAGE >= PADDING_Z && is_beyond(fields, at, AXIS_Z);
-    const int count = along_x + along_y + along_z, holder = find_holder(fields, at);
-    bool known = true, held = false;
-    if (holder >= 0) {
-        const padding_side<T> &held_by = fields.side[holder / SIDE_COUNT][holder % SIDE_COUNT];
-        known = held_by.halo || held_by.numbers;
-        held = !held_by.halo;
-        if (count == 0 && held && known)
-            return held_by.number;
-    }
-    if (count == 0 && !held)
-        return f[at[AXIS_X] +
-                 ((int64_t)at[AXIS_Z] * fields.n[AXIS_Y] + at[AXIS_Y]) * fields.n[AXIS_X]];
-    const bool alone = count == 1;
-    if (alone ? known : count > 1 && !fields.has_signs) {
-        if (along_z) {
-            if (fields.side[AXIS_Z][at[AXIS_Z] >= 0].points >= 0)
-                return sum_beyond<AXIS_Z>(fields, rows, f, padded, at, alone, holder);
-        } else if (along_y) {
-            if (fields.side[AXIS_Y][at[AXIS_Y] >= 0].points >= 0)
-                return sum_beyond<AXIS_Y>(fields, rows, f, padded, at, alone, holder);
-        } else if (fields.side[AXIS_X][at[AXIS_X] >= 0].points >= 0) {
-            return sum_beyond<AXIS_X>(fields, rows, f, padded, at, alone, holder);
-        }
-    }
-    return padding_value(fields, f, field, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
-}
-
-template <typename T>
-static __device__ __forceinline__ void load_rows(const padding_fields<T> &fields,
-                                                 padding_rows<T> &rows)
-{
-    const struct stencil_table *of = padding_table(fields);
-    for (int i = (int)threadIdx.x; i < PADDING_ROWS * STENCIL_ROW; i += PADDING_THREADS) {
-        const int row = i / STENCIL_ROW, side = row / KERNEL_RADIUS;
-        const struct stencil_ghosts *ghosts =
-            &of->axis[side / SIDE_COUNT].ghosts[side % SIDE_COUNT];
-        rows.row[row][i % STENCIL_ROW] = (T)ghosts->ghost[row % KERNEL_RADIUS][i % STENCIL_ROW];
-        if (i % STENCIL_ROW == 0)
-            rows.data[row] = (T)ghosts->data[row % KERNEL_RADIUS];
-    }
-    __syncthreads();
-}
-
-/* The index along an axis of a layer of the padding. */
-template <typename T>
-static __device__ __forceinline__ int index_of(const padding_fields<T> &fields, int axis, int layer)
-{
-    const stencil_padding &padding = fields.padding;
-    const int low = padding.start[axis] + padding.inner[axis][0];
-    return layer < low ? layer - padding.start[axis]
-                       : layer - low + fields.n[axis] - padding.inner[axis][1];
-}
-
-/* The point along x and y that the element i of a plane's part is of. */
-template <int STAGE, typename T>
-static __device__ __forceinline__ void find_point(const padding_fields<T> &fields, uint32_t i,
-                                                  int at[AXIS_COUNT])
-{
-    const stencil_padding &padding = fields.padding;
-    const uint32_t row = STAGE == PADDING_X ? (uint32_t)padding.row_x : (uint32_t)padding.pitch;
-    const int x = (int)(i % row), y = (int)(i / row);
-    at[AXIS_X] = STAGE == PADDING_X ? index_of(fields, AXIS_X, x) : x - padding.start[AXIS_X];
-    at[AXIS_Y] = STAGE == PADDING_X   ? y
-                 : STAGE == PADDING_Y ? index_of(fields, AXIS_Y, y)
-                                      : y - padding.start[AXIS_Y];
-}
-
-template <int STAGE> static __host__ __device__ int64_t stage_size(const stencil_padding &padding)
-{
-    const int64_t beside_y = (int64_t)padding.rows_y * padding.pitch;
-    return STAGE == PADDING_X   ? padding.plane - beside_y
-           : STAGE == PADDING_Y ? beside_y
-                                : padding.z_plane;
-}
-
-/* A thread an element of some planes; those that only fill rows up are left as they are. */
-template <typename T, int STAGE>
-static __global__ void __launch_bounds__(PADDING_THREADS)
+/* A thread an end of a line along x, half of a block's those at each side; or a pack beyond a side.
+ */
+template <bool ALIGNED, typename T>
+static __global__ void __launch_bounds__(PADDING_THREADS, PADDING_BLOCKS)
     padding_kernel(const __grid_constant__ padding_fields<T> fields, const T *in, T *out)
 {
-    extern __shared__ __align__(128) unsigned char shared_memory[];
-    padding_rows<T> &rows = *(padding_rows<T> *)shared_memory;
+    const uint32_t thread = threadIdx.x, line = blockIdx.x * LINES + thread % LINES;
+    const int y = (int)(line % fields.n[AXIS_Y]), z = (int)(line / fields.n[AXIS_Y]);
+    uint32_t block = blockIdx.x - fields.line_blocks;
+    int s = 0;
+    while (blockIdx.x >= fields.line_blocks && block >= fields.blocks[s])
+        block -= fields.blocks[s++];
+    for (int64_t b = blockIdx.y; b < fields.batch; b += gridDim.y) {
+        const T *const f = in + b * fields.points;
+        T *const padded = out + b * fields.padding.field;
+        if (blockIdx.x >= fields.line_blocks)
+            pad_pack<ALIGNED>(fields, AXIS_Y + s / SIDE_COUNT, s % SIDE_COUNT,
+                              block * PADDING_THREADS + thread, f, padded);
+        else if (z < fields.n[AXIS_Z] && thread < LINES)
+            pad_line<SIDE_LOW, ALIGNED>(fields, y, z, f, padded);
+        else if (z < fields.n[AXIS_Z])
+            pad_line<SIDE_HIGH, ALIGNED>(fields, y, z, f, padded);
+    }
+}
+
+/* --- what a side's array, a mixed one, or images of the other sign decide --- */
+
+static __device__ __forceinline__ float padding_value(const stencil_source_f32 &source,
+                                                      const int (&at)[AXIS_COUNT])
+{
+    return stencil_read_f32(&source, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
+}
+static __device__ __forceinline__ double padding_value(const stencil_source_f64 &source,
+                                                       const int (&at)[AXIS_COUNT])
+{
+    return stencil_read_f64(&source, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
+}
+
+/* The index along an axis of a layer. */
+template <typename T>
+static __device__ __forceinline__ int index_at(const padding_fields<T> &fields, int axis, int layer)
+{
     const stencil_padding &padding = fields.padding;
-    const uint32_t i = blockIdx.x * PADDING_THREADS + threadIdx.x;
-    const int planes = STAGE == PADDING_Z
-                           ? (int)((padding.field - padding.z_first) / padding.z_plane)
-                           : fields.n[AXIS_Z];
+    const int low = padding.start[axis] + padding.inner[axis][SIDE_LOW];
+    return layer < low ? layer - padding.start[axis]
+                       : layer - low + fields.n[axis] - padding.inner[axis][SIDE_HIGH];
+}
+
+/* The point that the padding's element i is of. False: no slow side pads it. */
+template <typename T>
+static __device__ __forceinline__ bool find_point(const padding_fields<T> &fields, int64_t i,
+                                                  int (&at)[AXIS_COUNT])
+{
+    const stencil_padding &padding = fields.padding;
+    const bool beyond_z = i >= padding.z_first;
+    const int64_t from = beyond_z ? i - padding.z_first : i,
+                  plane = beyond_z ? padding.z_plane : padding.plane;
+    const int z = (int)(from / plane), beside_y = padding.rows_y * padding.pitch;
+    int e = (int)(from % plane);
+    const bool beyond_y = e < beside_y, own = e >= padding.plane;
+    e -= beyond_y ? 0 : own ? (int)padding.plane : beside_y;
+    const int row = beyond_y ? padding.pitch : own ? fields.n[AXIS_X] : padding.row_x;
+    const int y = e / row, x = e % row;
+    at[AXIS_Z] = beyond_z ? index_at(fields, AXIS_Z, z) : z;
+    at[AXIS_Y] = beyond_y ? index_at(fields, AXIS_Y, y) : y;
+    at[AXIS_X] = own ? x : x < padding.row_x ? index_at(fields, AXIS_X, x) : x - padding.row_x;
+    bool is_slow = false;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        is_slow |= at[a] < padding.inner[a][SIDE_LOW] ? fields.side[a][SIDE_LOW].is_slow
+                   : at[a] >= fields.n[a] - padding.inner[a][SIDE_HIGH]
+                       ? fields.side[a][SIDE_HIGH].is_slow
+                       : false;
+    return is_slow;
+}
+
+/* By the contract's code, a thread an element. */
+template <typename T>
+static __global__ void __launch_bounds__(PADDING_THREADS)
+    points_kernel(const __grid_constant__ padding_fields<T> fields, const T *in, T *out)
+{
+    const int64_t i = (int64_t)blockIdx.x * PADDING_THREADS + threadIdx.x;
     int at[AXIS_COUNT];
-    load_rows(fields, rows);
-    if (i >= stage_size<STAGE>(padding))
+    if (i >= fields.padding.field || !find_point(fields, i, at))
         return;
-    find_point<STAGE>(fields, i, at);
-    for (int a = 0; a < AXIS_Z; a++)
-        if (at[a] < -padding.beyond[a][0] || at[a] >= fields.n[a] + padding.beyond[a][1])
-            return;
-    for (int64_t field = blockIdx.z; field < fields.batch; field += gridDim.z)
-        for (int plane = (int)blockIdx.y; plane < planes; plane += (int)gridDim.y) {
-            at[AXIS_Z] = STAGE == PADDING_Z ? index_of(fields, AXIS_Z, plane) : plane;
-            T *const padded = out + field * padding.field;
-            T *const to =
-                padded + (STAGE == PADDING_Z
-                              ? padding.z_first + plane * padding.z_plane
-                              : plane * padding.plane +
-                                    (STAGE == PADDING_X ? stage_size<PADDING_Y>(padding) : 0));
-            to[i] = short_value<STAGE>(fields, rows, in + field * fields.points, padded, field, at);
-        }
+    for (int64_t b = blockIdx.y; b < fields.batch; b += gridDim.y) {
+        typedef typename std::conditional<sizeof(T) == 4, struct stencil_source_f32,
+                                          struct stencil_source_f64>::type source_of;
+        const source_of source = {
+            fields.table ? fields.table : (const struct stencil_table *)table[fields.slot].rows,
+            in + b * fields.points, fields.operands, b};
+        out[b * fields.padding.field + i] = padding_value(source, at);
+    }
+}
+
+static int64_t blocks_of(int64_t points, int64_t each)
+{
+    return (points + each - 1) / each;
 }
 
 static int rounded_up(int64_t n, int unit)
 {
-    return (int)((n + unit - 1) / unit * unit);
+    return (int)(blocks_of(n, unit) * unit);
 }
 
 uint64_t padding_init(stencil_padding *padding, const struct stencil_table *host, int pack,
@@ -283,20 +329,21 @@ uint64_t padding_init(stencil_padding *padding, const struct stencil_table *host
                 continue;
             padding->beyond[a][s] = s == SIDE_LOW ? axis->below : axis->above;
             padding->inner[a][s] = rounded_up(side->held, unit);
+            padding->held[a][s] = side->value.operand < 0 ? side->held : 0;
+            padding->number[a][s] = side->value.number;
         }
         padding->start[a] = rounded_up(padding->beyond[a][SIDE_LOW], unit);
         layers[a] = padding->start[a] + padding->inner[a][SIDE_LOW] + padding->inner[a][SIDE_HIGH] +
                     padding->beyond[a][SIDE_HIGH];
     }
-    padding->pitch = rounded_up(
-        padding->start[AXIS_X] + host->axis[AXIS_X].n + padding->beyond[AXIS_X][SIDE_HIGH], pack);
+    const int64_t n_x = host->axis[AXIS_X].n, n_y = host->axis[AXIS_Y].n,
+                  n_z = host->axis[AXIS_Z].n;
     padding->rows_y = (int)layers[AXIS_Y];
     padding->row_x = rounded_up(layers[AXIS_X], pack);
-    const int64_t n_y = host->axis[AXIS_Y].n, n_z = host->axis[AXIS_Z].n;
+    padding->pitch = padding->row_x + rounded_up(n_x, pack);
     padding->plane = (int64_t)padding->rows_y * padding->pitch + n_y * padding->row_x;
     padding->z_first = n_z * padding->plane;
-    padding->z_plane =
-        (padding->start[AXIS_Y] + n_y + padding->beyond[AXIS_Y][SIDE_HIGH]) * padding->pitch;
+    padding->z_plane = padding->plane + rounded_up(n_x * n_y, pack);
     padding->field = padding->z_first + layers[AXIS_Z] * padding->z_plane;
     const double bytes = (double)padding->field * (double)batch * (double)element_bytes;
     return bytes > 0x1p40 || padding->plane > INT32_MAX || padding->z_plane > INT32_MAX
@@ -306,34 +353,68 @@ uint64_t padding_init(stencil_padding *padding, const struct stencil_table *host
 
 template <typename T>
 static void take_side(padding_side<T> *to, const struct side *side,
-                      const struct stencil_ghosts *ghosts)
+                      const struct stencil_ghosts *ghosts, bool after_halo)
 {
     const bool is_number = side->value.operand < 0;
-    const bool has_ghosts = side->map == SIDE_MAP_GHOST;
-    to->held = side->held;
-    to->halo = side->halo != 0;
-    to->numbers = is_number;
-    to->number = (T)side->value.number;
+    to->held = side->halo ? 0 : side->held;
     to->datum = side->datum == SIDE_DATUM_NUMBER;
-    to->points = has_ghosts && (side->datum == SIDE_DATUM_NONE || (to->datum && is_number)) &&
-                         (!to->held || is_number)
-                     ? ghosts->points
-                     : -1;
+    to->number = (T)side->value.number;
+    to->points = ghosts->points;
+    to->is_short = side->map == SIDE_MAP_GHOST && (is_number || !(to->datum || to->held)) &&
+                   (to->datum || side->datum == SIDE_DATUM_NONE) && !(to->held && after_halo) &&
+                   kernel_pads(side);
+    to->is_slow = kernel_pads(side) && !to->is_short;
+    for (int m = 0; m < KERNEL_RADIUS; m++) {
+        for (int k = 0; k < STENCIL_ROW; k++)
+            to->row[m][k] = (T)ghosts->ghost[m][k];
+        to->data[m] = (T)ghosts->data[m];
+    }
 }
 
-template <typename T, int STAGE>
-static cudaError_t put_stage(padding_fields<T> *fields, int64_t planes, const void *in, void *out,
-                             cudaStream_t stream)
+template <typename T>
+static cudaError_t launch(void (*kernel)(padding_fields<T>, const T *, T *), int64_t blocks,
+                          padding_fields<T> *fields, const void *in, cudaStream_t stream)
 {
-    const int64_t size = stage_size<STAGE>(fields->padding), most = 65535;
+    const int64_t most = 65535;
+    const void *out = fields->padding.values;
     void *arguments[] = {fields, &in, &out};
-    if (size == 0 || planes == 0)
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    if (blocks == 0)
         return cudaSuccess;
-    const dim3 grid((unsigned)((size + PADDING_THREADS - 1) / PADDING_THREADS),
-                    (unsigned)(planes < most ? planes : most),
-                    (unsigned)(fields->batch < most ? fields->batch : most));
-    return cudaLaunchKernel(padding_kernel<T, STAGE>, grid, dim3(PADDING_THREADS), arguments,
-                            sizeof(padding_rows<T>), stream);
+    const dim3 grid((unsigned)blocks, (unsigned)(fields->batch < most ? fields->batch : most));
+    return cudaLaunchKernel(kernel, grid, dim3(PADDING_THREADS), arguments, 0, stream);
+}
+
+/* What needs no other padding first: lines along x, and beyond y and z the field's own points. Then
+ * what is beside those, beyond y, and then beyond z. */
+template <typename T>
+static cudaError_t pad_short(padding_fields<T> *fields, const void *in, cudaStream_t stream)
+{
+    const padding_side<T> *x = fields->side[AXIS_X];
+    const int64_t lines = (int64_t)fields->n[AXIS_Y] * fields->n[AXIS_Z];
+    cudaError_t error = cudaSuccess;
+    for (int stage = 0; stage < AXIS_COUNT && error == cudaSuccess; stage++) {
+        const bool has_lines = x[SIDE_LOW].is_short || x[SIDE_HIGH].is_short;
+        int64_t blocks = stage == 0 && has_lines ? blocks_of(lines, LINES) : 0;
+        fields->line_blocks = (uint32_t)blocks;
+        fields->beside = stage > 0;
+        for (int s = 0; s < SPANS; s++) {
+            const int axis = AXIS_Y + s / SIDE_COUNT;
+            const int64_t packs = blocks_of(step_of(*fields, axis), 16 / sizeof(T));
+            const bool pads =
+                (stage == 0 || stage == axis) && fields->side[axis][s % SIDE_COUNT].is_short;
+            fields->blocks[s] =
+                pads ? (uint32_t)blocks_of(packs * (axis == AXIS_Y ? fields->n[AXIS_Z] : 1),
+                                           PADDING_THREADS)
+                     : 0;
+            blocks += fields->blocks[s];
+        }
+        error = launch(fields->n[AXIS_X] % (16 / sizeof(T)) == 0 ? padding_kernel<true, T>
+                                                                 : padding_kernel<false, T>,
+                       blocks, fields, in, stream);
+    }
+    return error;
 }
 
 template <typename T>
@@ -343,6 +424,7 @@ static cudaError_t fill(const stencil_padding *padding, const struct stencil_tab
                         cudaStream_t stream)
 {
     padding_fields<T> fields = {};
+    bool has_halo = false, has_slow = false;
     fields.padding = *padding;
     fields.points = (int64_t)host->field_points;
     fields.batch = (int64_t)batch;
@@ -350,21 +432,19 @@ static cudaError_t fill(const stencil_padding *padding, const struct stencil_tab
     fields.slot = slot;
     memcpy(fields.operands, operands, sizeof fields.operands);
     for (int a = 0; a < AXIS_COUNT; a++) {
-        fields.n[a] = (int)host->axis[a].n;
-        for (int s = 0; s < SIDE_COUNT; s++)
-            take_side(&fields.side[a][s], &host->axis[a].side[s], &host->axis[a].ghosts[s]);
-        for (int s = 0; s < SIDE_COUNT; s++)
-            fields.has_signs |= host->axis[a].side[s].map == SIDE_MAP_ANTISYMMETRIC;
+        const struct stencil_axis *axis = &host->axis[a];
+        fields.n[a] = (int)axis->n;
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            take_side(&fields.side[a][s], &axis->side[s], &axis->ghosts[s], has_halo);
+            has_slow |= fields.side[a][s].is_slow;
+        }
+        has_halo |= axis->side[SIDE_LOW].halo || axis->side[SIDE_HIGH].halo;
     }
-    const int64_t n_z = (host->axis[AXIS_Z].n + PADDING_PLANES - 1) / PADDING_PLANES;
-    const int64_t along_z = (padding->field - padding->z_first) / padding->z_plane;
-    void *out = (void *)(uintptr_t)padding->values;
-    cudaError_t error = put_stage<T, PADDING_X>(&fields, n_z, in, out, stream);
-    if (error == cudaSuccess)
-        error = put_stage<T, PADDING_Y>(&fields, n_z, in, out, stream);
-    if (error == cudaSuccess)
-        error = put_stage<T, PADDING_Z>(&fields, along_z, in, out, stream);
-    return error;
+    const cudaError_t error = pad_short(&fields, in, stream);
+    if (error != cudaSuccess || !has_slow)
+        return error;
+    return launch(points_kernel<T>, blocks_of(padding->field, PADDING_THREADS), &fields, in,
+                  stream);
 }
 
 cudaError_t padding_fill(const stencil_padding *padding, const struct stencil_table *host,

@@ -46,10 +46,12 @@ static int map_of(const struct side *side)
     }
 }
 
-/* Points next to the side that the kernel leaves out. */
+/* Points next to the side that the kernel leaves out: it knows held numbers, no arrays. */
 static int64_t left_out(const struct stencil_axis *axis, int side, int map)
 {
-    return map == MAP_NONE ? axis->apart[side] : map == MAP_PADDED ? axis->side[side].held : 0;
+    return map == MAP_NONE                                            ? axis->apart[side]
+           : map == MAP_PADDED && axis->side[side].value.operand >= 0 ? axis->side[side].held
+                                                                      : 0;
 }
 
 /* What the kernel computes: the interior, and up to sides beyond which there are images, or a
