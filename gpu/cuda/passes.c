@@ -3,7 +3,8 @@
  *   interior:  the points that are centred on every active axis → a family of the table below, for
  *              gradients, divergences and curls vector_operators.cu, for what neither takes
  *              interior.cu
- *   boundary:  all others → boundary.cu, of plans that are not plain table_boundary.cu
+ *   boundary:  all others → faces.cu, and what that leaves → points.cu, of plans that are not plain
+ *              table_boundary.cu
  *
  * Families that do several passes at once do the interior and the boundary. */
 #include "gpu/cuda/adi.h"

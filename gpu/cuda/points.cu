@@ -1,12 +1,13 @@
-/* Points outside the interior, or all where no kernel takes the interior, of plain plans that
- * boundary.cu does not take: a thread a point, by numerics/point.h. */
+/* Points outside the interior, or all where no kernel takes the interior, of plain plans: faces and
+ * rims (faces.cu), and what these do not take, a thread a point, by numerics/point.h. */
+#include "gpu/cuda/faces.h"
 #include "gpu/cuda/grid.cuh"
 
 enum { THREADS = 128 };
 
-static int64_t blocks_of(const struct geometry *g)
+static int64_t blocks_of(const struct boundary_rest *rest)
 {
-    return (g->boundary.points * g->boundary.batch + THREADS - 1) / THREADS;
+    return (rest->points * rest->batch + THREADS - 1) / THREADS;
 }
 
 static __device__ __forceinline__ float scalar_point(const struct plan *plan, const float *field,
@@ -36,7 +37,7 @@ static __device__ __forceinline__ double vector_point(const struct plan *plan,
 
 template <typename T, bool VECTOR>
 static __global__ void __launch_bounds__(THREADS)
-    points_kernel(const __grid_constant__ boundary_shape shape,
+    points_kernel(const __grid_constant__ boundary_rest shape,
                   const __grid_constant__ table_pass pass, const __grid_constant__ vector_jobs jobs)
 {
     int64_t at[AXIS_COUNT];
@@ -57,20 +58,25 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename T>
-static cudaError_t launch_points(const struct geometry *g, const struct table_pass *pass)
+static cudaError_t launch_points(const struct geometry *g, const struct boundary_rest *rest,
+                                 const struct table_pass *pass)
 {
     vector_jobs jobs = vector_jobs_of(g);
-    void *arguments[] = {(void *)&g->boundary, (void *)pass, &jobs};
-    const dim3 grid((unsigned)blocks_of(g), 1, g->jobs);
+    void *arguments[] = {(void *)rest, (void *)pass, &jobs};
+    const dim3 grid((unsigned)blocks_of(rest), 1, g->jobs);
     return cudaLaunchKernel(g->plan->form == PLAN_SCALAR ? points_kernel<T, false>
                                                          : points_kernel<T, true>,
                             grid, dim3(THREADS), arguments, 0, g->stream);
 }
 
-cudaError_t points_launch(const struct geometry *g, const struct table_pass *pass)
+extern "C" cudaError_t boundary_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    if (blocks_of(g) > INT32_MAX)
+    struct boundary_rest rest;
+    const cudaError_t error = faces_launch(g, pass, &rest);
+    if (error != cudaSuccess || rest.points == 0)
+        return error;
+    if (blocks_of(&rest) > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    return g->plan->dtype == DTYPE_F32 ? launch_points<float>(g, pass)
-                                       : launch_points<double>(g, pass);
+    return g->plan->dtype == DTYPE_F32 ? launch_points<float>(g, &rest, pass)
+                                       : launch_points<double>(g, &rest, pass);
 }

@@ -1,5 +1,6 @@
 /* Points outside the interior, or all where no kernel takes the interior, of plans that are not
- * plain, by their table:
+ * plain, by their table, where faces.cu does not take them: with coordinates, staggered, with
+ * arrays over a face, halos, images, and what a pass adds:
  *
  *   faces   the layers next to a side where all other axes are centred and nothing but this side
  *           is mapped, imposed or held: what a layer reads is the same of all its points, so that
@@ -10,13 +11,13 @@
  *
  * The header of the table comes as a parameter, in constant memory; rows are read through the first
  * cache. */
+#include "gpu/cuda/faces.h"
 #include "gpu/cuda/table_march.cuh"
 
 #include <string.h>
 
 enum {
     THREADS = FACE_THREADS,
-    RIM_BOXES = BOUNDARY_BOXES * 5,
     RING_BYTES = 48 << 10, /* of more than the fewest planes in flight */
     RING_AHEAD = 6,        /* planes in flight, at most, … */
     RING_AHEAD_LEAST = 2   /* … and at least */
@@ -32,16 +33,10 @@ struct table_faces {
     int32_t count, slot;
 };
 
-struct table_rims {
-    /* As boundary_find() needs them. */
-    int64_t begin[RIM_BOXES][AXIS_COUNT], size[RIM_BOXES][AXIS_COUNT], end[RIM_BOXES];
-    int64_t points, batch, blocks;
-    int32_t boxes;
-};
-
 struct table_shape {
     struct table_faces x, others;
-    struct table_rims rims;
+    struct boundary_rest rims;
+    int64_t rim_blocks;
     int32_t ring_bytes;
 };
 
@@ -99,12 +94,12 @@ template <typename T, int V, int FORM>
 static __global__ void __launch_bounds__(THREADS, V == 4 ? 3 : 4)
     table_kernel(const __grid_constant__ table_header header,
                  const __grid_constant__ table_pass pass, const __grid_constant__ table_faces faces,
-                 const __grid_constant__ table_rims rims)
+                 const __grid_constant__ boundary_rest rims, int64_t rim_blocks)
 {
     const void *rows = table[faces.slot].rows;
     uint64_t field;
-    if (blockIdx.x >= rims.blocks) {
-        int64_t block = blockIdx.x - rims.blocks;
+    if (blockIdx.x >= rim_blocks) {
+        int64_t block = blockIdx.x - rim_blocks;
         const table_face &face = face_of(faces, &block, &field);
         if constexpr (FORM == TABLE_FORM_SUM || FORM == TABLE_FORM_PARTS) {
             if (face.axis == AXIS_Y)
@@ -126,7 +121,7 @@ static __global__ void __launch_bounds__(THREADS, V == 4 ? 3 : 4)
 
 /* --- on the host --- */
 
-static void add_rim(struct table_rims *rims, const int64_t begin[AXIS_COUNT],
+static void add_rim(struct boundary_rest *rims, const int64_t begin[AXIS_COUNT],
                     const int64_t end[AXIS_COUNT])
 {
     int64_t points = 1;
@@ -351,18 +346,18 @@ static bool add_face(struct table_shape *shape, const struct geometry *g, int us
 }
 
 static void table_shape_init(struct table_shape *shape, const struct geometry *g,
-                             const table_pass *pass)
+                             const table_pass *pass, const struct boundary_rest *boundary)
 {
     memset(shape, 0, sizeof *shape);
     shape->x.slot = shape->others.slot = g->slot;
-    shape->rims.batch = g->boundary.batch;
-    for (int box = 0; box < g->boundary.boxes; box++) {
+    shape->rims.batch = boundary->batch;
+    for (int box = 0; box < boundary->boxes; box++) {
         int64_t begin[AXIS_COUNT], end[AXIS_COUNT], low[AXIS_COUNT], high[AXIS_COUNT];
         for (int b = 0; b < AXIS_COUNT; b++) {
-            begin[b] = g->boundary.begin[box][b];
-            end[b] = begin[b] + g->boundary.size[box][b];
+            begin[b] = boundary->begin[box][b];
+            end[b] = begin[b] + boundary->size[box][b];
         }
-        const int a = g->boundary.axis[box], side = g->boundary.side[box];
+        const int a = boundary->axis[box], side = boundary->side[box];
         if (!find_face(g, pass, a, side, begin, end, low, high) ||
             !add_face(shape, g, TABLE_ROWS_OF_FACTORS + pass->set, a, side, low, high)) {
             add_rim(&shape->rims, begin, end);
@@ -372,7 +367,7 @@ static void table_shape_init(struct table_shape *shape, const struct geometry *g
             add_rim(&shape->rims, from, to);
         });
     }
-    shape->rims.blocks = blocks_of(shape->rims.points * shape->rims.batch, THREADS);
+    shape->rim_blocks = blocks_of(shape->rims.points * shape->rims.batch, THREADS);
 }
 
 template <typename T>
@@ -396,12 +391,13 @@ template <typename T, int V>
 static cudaError_t launch_table(const table_header *header, const table_pass *pass,
                                 const table_shape *shape, cudaStream_t stream)
 {
-    static void (*const kernels[])(table_header, table_pass, table_faces, table_rims) = {
+    static void (*const kernels[])(table_header, table_pass, table_faces, boundary_rest,
+                                   int64_t) = {
         table_kernel<T, V, TABLE_FORM_PARTS>, table_kernel<T, V, TABLE_FORM_SUM>,
         table_kernel<T, 1, TABLE_FORM_BIHARMONIC>, table_kernel<T, 1, TABLE_FORM_DIVERGENCE>};
-    void *arguments[] = {(void *)header, (void *)pass, (void *)&shape->others,
-                         (void *)&shape->rims};
-    const int64_t blocks = shape->rims.blocks + shape->others.blocks * shape->rims.batch;
+    void *arguments[] = {(void *)header, (void *)pass, (void *)&shape->others, (void *)&shape->rims,
+                         (void *)&shape->rim_blocks};
+    const int64_t blocks = shape->rim_blocks + shape->others.blocks * shape->rims.batch;
     cudaError_t error = cudaSuccess;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
@@ -416,8 +412,12 @@ static cudaError_t launch_table(const table_header *header, const table_pass *pa
 extern "C" cudaError_t rows_launch(const struct geometry *g, const struct table_pass *pass)
 {
     const table_header *header = table_of(g->plan);
+    struct boundary_rest left;
     struct table_shape shape;
-    table_shape_init(&shape, g, pass);
+    const cudaError_t error = faces_launch(g, pass, &left);
+    if (error != cudaSuccess || left.points == 0)
+        return error;
+    table_shape_init(&shape, g, pass, &left);
     if (g->plan->dtype == DTYPE_F64)
         return launch_table<double, 1>(header, pass, &shape, g->stream);
     return pack_of(g) == 4 ? launch_table<float, 4>(header, pass, &shape, g->stream)

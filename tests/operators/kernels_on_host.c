@@ -440,6 +440,49 @@ static bool check_columns(struct random *random, int i)
     return ok;
 }
 
+/* Mostly sides with closures. */
+static void close_sides(struct random *random, struct job *job)
+{
+    static const uint32_t kinds[] = {BOUNDARY_ONE_SIDED, BOUNDARY_VALUE, BOUNDARY_MIXED,
+                                     BOUNDARY_CURVATURE};
+    for (int a = 0; a < AXIS_COUNT; a++)
+        for (int s = 0; s < SIDE_COUNT && !boundary_is_periodic(job->boundary[a]); s++) {
+            struct boundary *side = &job->boundary[a][s];
+            if (random_below(random, 8) == 0)
+                continue;
+            side->kind = kinds[random_below(random, 4)];
+            side->value_array = side->constant_array = NUMBER_CONSTANT;
+            side->at_face = side->kind == BOUNDARY_CURVATURE && random_below(random, 2);
+            side->value = side->kind == BOUNDARY_ONE_SIDED ? 0 : 0.25;
+            job->more.constant[a][s] = side->kind == BOUNDARY_MIXED ? 0.5 : 0;
+        }
+}
+
+/* Sums and vector operators of uniform axes, with faces of several blocks. */
+static bool check_faces(struct random *random, int i)
+{
+    struct failure failure;
+    struct sample sample = {.block = NULL};
+    struct job *job = &sample.job;
+    do {
+        free(sample.block);
+        random_table_job(random, 1000, job, &sample.block);
+        job->n[AXIS_X] =
+            i % 3 ? 4 * (4 + random_below(random, i % 5 ? 10 : 90)) : 14 + random_below(random, 40);
+        job->n[AXIS_Y] = 14 + random_below(random, 40);
+        job->n[AXIS_Z] = 14 + random_below(random, 30);
+        job->batch = 1 + random_below(random, 2);
+        close_sides(random, job);
+    } while (job->axes < AXIS_COUNT || job->more.coordinates || job->more.coefficient ||
+             job->more.stagger || job->operator_id == OPERATOR_BIHARMONIC ||
+             (i % 2 && job->operator_id < OPERATOR_GRADIENT) ||
+             !job_check(job, INFINITY, &failure));
+    sample_complete(random, &sample, false);
+    const bool ok = check_sample(random, &sample);
+    sample_free(&sample);
+    return ok;
+}
+
 /* Sums of a point's neighbours in rows of any length that several blocks share, and what a pass
  * adds to them. */
 static bool check_wide(struct random *random, int i)
@@ -595,6 +638,7 @@ static const struct kind {
     {"long_axis", 8, check_long_axis},
     {"block", 300, check_block},
     {"names", 2, check_names},
+    {"faces", 200, check_faces},
 };
 
 /* kernels_on_host [KIND…]: all kinds of checks without one. */

@@ -194,6 +194,29 @@ static inline cudaError_t cudaLaunchKernel(void (*kernel)(A...), dim3 grid, dim3
     return run_blocks(grid, block, shared_bytes, call<A...>::run, &one);
 }
 
+enum { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+struct cudaLaunchAttribute {
+    int id;
+    struct {
+        int programmaticStreamSerializationAllowed;
+    } val;
+};
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    cudaLaunchAttribute *attrs;
+    unsigned numAttrs;
+};
+template <typename... P, typename... A>
+static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
+                                             const A &...arguments)
+{
+    void *pointers[] = {(void *)&arguments...};
+    return cudaLaunchKernel(kernel, config->gridDim, config->blockDim, pointers,
+                            config->dynamicSmemBytes, config->stream);
+}
+
 /* A compiled kernel: it is a row of what the build made (gpu/cuda/stencil_kernels.h). */
 extern "C" cudaError_t cuda_on_host_compiled(const void *kernel, unsigned blocks, void **arguments,
                                              cudaStream_t stream);
