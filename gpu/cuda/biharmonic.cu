@@ -1,7 +1,9 @@
-/* The biharmonic operator in 3D. When a plane comes into reach, its second derivatives along x are
- * computed once, in the rows around the block too, and stay in a ring in shared memory until that
- * plane is the middle one: derivatives along y are taken of them there, and along z of a thread's
- * own in registers. The order of roundings is that of numerics/table_point.h. */
+/* The biharmonic operator in 3D. Where a plane is the middle of what u itself adds to its sums, its
+ * second derivatives are taken of the same pairs: along x in the rows around the block, too, and
+ * they stay in a ring in shared memory. R planes later, when those above it have them, derivatives
+ * along y and z of these complete its sums. What a thread needs of its own points above is read
+ * from shared memory, and what lies below is kept in registers, so that twice as many warps have
+ * room. The order of roundings is that of numerics/table_point.h. */
 #include "gpu/cuda/column.cuh"
 
 /* Of second derivatives of radius R; those of order 4 reach one further. */
@@ -35,6 +37,15 @@ static __device__ __forceinline__ pack<T, V> sum_of(const pack<T, V> &a, const p
         sum.v[v] = a.v[v] + b.v[v];
     return sum;
 }
+template <typename T, int V>
+static __device__ __forceinline__ pack<T, V> times(T w, const pack<T, V> &q)
+{
+    pack<T, V> product;
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        product.v[v] = w * q.v[v];
+    return product;
+}
 
 /* acc + w times q. */
 template <typename T, int V>
@@ -45,57 +56,37 @@ static __device__ __forceinline__ void add(pack<T, V> &acc, T w, const pack<T, V
         acc.v[v] = fused(w, q.v[v], acc.v[v]);
 }
 
-/* … and of N pairs, each by its weight. */
-template <int N, typename T, int V, class Pair>
-static __device__ __forceinline__ void add_pairs(pack<T, V> &acc, const T *w, const Pair &pair)
-{
-#pragma unroll
-    for (int m = 1; m <= N; m++)
-        add(acc, w[m - 1], pair(m));
-}
-
-template <int N, typename T, int V, class Pair>
-static __device__ __forceinline__ pack<T, V> derive(T centre, const T *w, const pack<T, V> &own,
-                                                    const Pair &pair)
-{
-    pack<T, V> result;
-#pragma unroll
-    for (int v = 0; v < V; v++)
-        result.v[v] = centre * own.v[v];
-    add_pairs<N>(result, w, pair);
-    return result;
-}
-
 /* A pack of a row in shared memory, with N points on each side of it. */
 template <typename T, int V, int N> struct row_part {
     enum { PACKS = (N + V - 1) / V };
-    T at[(2 * PACKS + 1) * V];
+    pack<T, V> q[2 * PACKS + 1];
 
     __device__ __forceinline__ explicit row_part(const T *own)
     {
 #pragma unroll
-        for (int i = -PACKS; i <= PACKS; i++) {
-            const pack<T, V> q = shared_pack(own + i * V);
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                at[(i + PACKS) * V + v] = q.v[v];
-        }
+        for (int i = -PACKS; i <= PACKS; i++)
+            q[i + PACKS] = shared_pack(own + i * V);
     }
-    __device__ __forceinline__ pack<T, V> own() const
+    __device__ __forceinline__ T at(int i) const
     {
-        pack<T, V> q;
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            q.v[v] = at[PACKS * V + v];
-        return q;
+        return q[(i + PACKS * V) / V].v[(i + PACKS * V) % V];
     }
     __device__ __forceinline__ pack<T, V> pair(int m) const
     {
-        pack<T, V> q;
+        pack<T, V> sum;
 #pragma unroll
         for (int v = 0; v < V; v++)
-            q.v[v] = at[PACKS * V + v + m] + at[PACKS * V + v - m];
-        return q;
+            sum.v[v] = at(v + m) + at(v - m);
+        return sum;
+    }
+    /* Its second derivatives. */
+    __device__ __forceinline__ pack<T, V> derived(T centre, const T *w) const
+    {
+        pack<T, V> acc = times(centre, q[PACKS]);
+#pragma unroll
+        for (int m = 1; m <= N; m++)
+            add(acc, w[m - 1], pair(m));
+        return acc;
     }
 };
 
@@ -121,17 +112,18 @@ static __global__ void __launch_bounds__(biharmonic_column<T, R, ALIGNED>::Colum
     T *const planes_xx =
         (T *)shared_memory + Column::ELEMENTS + (ty + R) * X + threadIdx.x % Column::WIDE * V;
 
-    /* The thread's own points of u at z − R − 1 … z, of its second derivatives along x at
-     * z − R … z, along y at z − R … z + R; what lies above is in shared memory. */
-    pack<T, V> u[REACH + 1], xx[R + 1], yy[2 * R + 1];
-    /* The march begins 2R planes early, with what second derivatives need. */
-    const int first = column.first, begin = first - 2 * R;
+    /* The thread's own points: of u at z − R − 1 … z; of its second derivatives along x at
+     * z − 2R … z − R, along y at z − 2R … z; of the sums' first part at z − R … z. What lies above
+     * is in shared memory. Set although the march fills them: of what is not, ptxas may join two.
+     */
+    pack<T, V> u[REACH + 1] = {}, xx[R + 1] = {}, yy[2 * R + 1] = {}, part[R + 1] = {};
+    const int begin = column.first - REACH;
 #pragma unroll 1
     for (int i = 0; i < REACH + Column::AHEAD; i++)
-        column.copy(fields, i < R - 1 ? column.last + REACH : begin + i, i, REACH);
-    int slot_xx = 0; /* of plane z in that ring */
+        column.copy(fields, begin + i, i, REACH);
+    int slot_xx = 0; /* of plane z − R in that ring */
 #pragma unroll 1
-    for (int z = begin; z < column.last; z++) {
+    for (int z = begin; z < column.last + R; z++) {
         __pipeline_wait_prior(Column::AHEAD - 1);
         __syncthreads();
         column.copy(fields, z + REACH + Column::AHEAD, column.slot(REACH + Column::AHEAD), REACH);
@@ -140,58 +132,79 @@ static __global__ void __launch_bounds__(biharmonic_column<T, R, ALIGNED>::Colum
             const int slot = slot_xx + m <= R ? slot_xx + m : slot_xx + m - (R + 1);
             return planes_xx + slot * Biharmonic::PLANE;
         };
-        const T *const f = plane(0), *const next = plane(R), *const middle = plane_xx(0);
-        u[REACH] = shared_pack(f);
-        xx[R] = shared_pack(middle);
-        yy[2 * R] = derive<R>(shape.inner_centre[AXIS_Y], shape.inner[AXIS_Y], shared_pack(next),
-                              [&](int m) { return pair_of_rows<PITCH, V>(next, m); });
-        /* Where plane z − 1's were; the block's own rows, then those around it. */
-        T *const newest = plane_xx(R);
-        for (int i = ty; i < Biharmonic::ROWS; i += Column::HIGH) {
-            const int row = i < Column::HIGH       ? i
-                            : i < Column::HIGH + R ? i - Column::HIGH - R
-                                                   : i - R;
-            const row_part<T, V, R> part(next + (row - ty) * PITCH);
-            store_shared(newest + (row - ty) * X,
-                         derive<R>(shape.inner_centre[AXIS_X], shape.inner[AXIS_X], part.own(),
-                                   [&](int m) { return part.pair(m); }));
+        /* Plane z: second derivatives along x and y, and u's part of the sums. */
+        const T *const f = plane(0);
+        const row_part<T, V, REACH> row(f);
+        const pack<T, V> own = row.q[row_part<T, V, REACH>::PACKS];
+        u[REACH] = own;
+        pack<T, V> newest = times(shape.inner_centre[AXIS_X], own);
+        yy[2 * R] = times(shape.inner_centre[AXIS_Y], own);
+        part[R] = times(shape.centre, own);
+        auto along_x = [&](int m) {
+            const pack<T, V> pair = row.pair(m);
+            if (m <= R)
+                add(newest, shape.inner[AXIS_X][m - 1], pair);
+            return pair;
+        };
+        auto along_y = [&](int m) {
+            const pack<T, V> pair = pair_of_rows<PITCH, V>(f, m);
+            if (m <= R)
+                add(yy[2 * R], shape.inner[AXIS_Y][m - 1], pair);
+            return pair;
+        };
+        auto along_z = [&](int m) { return sum_of(shared_pack(plane(m)), u[REACH - m]); };
+        auto add_pairs = [&](const T *w, const auto &pair) {
+#pragma unroll
+            for (int m = 1; m <= REACH; m++)
+                add(part[R], w[m - 1], pair(m));
+        };
+        if (shape.shared) {
+            add_pairs(shape.w[AXIS_X], [&](int m) {
+                const pack<T, V> pair = along_x(m);
+                return sum_of(sum_of(pair, along_y(m)), along_z(m));
+            });
+        } else {
+            add_pairs(shape.w[AXIS_X], along_x);
+            add_pairs(shape.w[AXIS_Y], along_y);
+            add_pairs(shape.w[AXIS_Z], along_z);
         }
-        if (z >= first) {
-            const row_part<T, V, REACH> part(f);
-            auto along_x = [&](int m) { return part.pair(m); };
-            auto along_y = [&](int m) { return pair_of_rows<PITCH, V>(f, m); };
-            auto along_z = [&](int m) { return sum_of(shared_pack(plane(m)), u[REACH - m]); };
-            pack<T, V> acc;
-            if (shape.shared) {
-                acc = derive<REACH>(shape.centre, shape.w[AXIS_X], u[REACH], [&](int m) {
-                    return sum_of(sum_of(along_x(m), along_y(m)), along_z(m));
-                });
-            } else {
-                acc = derive<REACH>(shape.centre, shape.w[AXIS_X], u[REACH], along_x);
-                add_pairs<REACH>(acc, shape.w[AXIS_Y], along_y);
-                add_pairs<REACH>(acc, shape.w[AXIS_Z], along_z);
-            }
+        T *const top = plane_xx(R);
+        store_shared(top, newest);
+        for (int i = ty; i < 2 * R; i += Column::HIGH) { /* and of the rows around the block */
+            const int beside = (i < R ? i - R : i - R + Column::HIGH) - ty;
+            const row_part<T, V, R> other(f + beside * PITCH);
+            store_shared(top + beside * X,
+                         other.derived(shape.inner_centre[AXIS_X], shape.inner[AXIS_X]));
+        }
+        /* Plane z − R: the rest. */
+        const T *const middle = plane_xx(0);
+        xx[R] = shared_pack(middle);
+        if (z - R >= column.first) {
+            pack<T, V> acc = part[0];
             add(acc, shape.outer_centre[AXIS_Y], xx[R]);
-            add_pairs<R>(acc, shape.outer[AXIS_Y],
-                         [&](int m) { return pair_of_rows<X, V>(middle, m); });
+#pragma unroll
+            for (int m = 1; m <= R; m++)
+                add(acc, shape.outer[AXIS_Y][m - 1], pair_of_rows<X, V>(middle, m));
             add(acc, shape.outer_centre[AXIS_Z], xx[R]);
-            add_pairs<R>(acc, shape.outer[AXIS_Z],
-                         [&](int m) { return sum_of(shared_pack(plane_xx(m)), xx[R - m]); });
+#pragma unroll
+            for (int m = 1; m <= R; m++)
+                add(acc, shape.outer[AXIS_Z][m - 1],
+                    sum_of(m == R ? newest : shared_pack(plane_xx(m)), xx[R - m]));
             add(acc, shape.outer_centre[AXIS_Z], yy[R]);
-            add_pairs<R>(acc, shape.outer[AXIS_Z],
-                         [&](int m) { return sum_of(yy[R + m], yy[R - m]); });
-            column.store(out, z, acc);
+#pragma unroll
+            for (int m = 1; m <= R; m++)
+                add(acc, shape.outer[AXIS_Z][m - 1], sum_of(yy[R + m], yy[R - m]));
+            column.store(out, z - R, acc);
         }
         column.here = column.slot(1);
         slot_xx = slot_xx == R ? 0 : slot_xx + 1;
 #pragma unroll
-        for (int i = 0; i < REACH; i++)
-            u[i] = u[i + 1];
-#pragma unroll
         for (int i = 0; i < 2 * R; i++) {
-            if (i < R)
-                xx[i] = xx[i + 1];
             yy[i] = yy[i + 1];
+            if (i < R)
+                xx[i] = xx[i + 1], part[i] = part[i + 1];
+            if (i < REACH)
+                u[i] = u[i + 1];
         }
     }
 }
@@ -223,7 +236,7 @@ template <typename T, int R, bool ALIGNED> struct biharmonic_of {
             shape.outer_centre[a] = (T)header->outer_centre[a];
         }
         const int64_t blocks =
-            divide_columns<Column>(g, Biharmonic::BLOCKS, 3 * R + 1 + Column::AHEAD, &shape.grid);
+            divide_columns<Column>(g, Biharmonic::BLOCKS, 2 * R + 1 + Column::AHEAD, &shape.grid);
         return launch_columns(biharmonic_kernel<T, R, ALIGNED>, &shape, (T *)pass->out[0], blocks,
                               Column::THREADS, BYTES, g->stream);
     }

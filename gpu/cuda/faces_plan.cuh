@@ -198,8 +198,7 @@ template <typename T, int R> struct face_maker {
     {
         const int a = g->boundary.axis[box], s = g->boundary.side[box];
         const bool at_edge = s == SIDE_LOW ? begin[a] == 0 : end[a] == g->plan->axis[a].n;
-        if (!at_edge || !(header->active >> a & 1) || end[a] - begin[a] > R + 1 ||
-            (form == FACE_CURL && a == AXIS_X)) /* faces_x.cu */
+        if (!at_edge || !(header->active >> a & 1) || end[a] - begin[a] > R + 1)
             return false;
         for (int b = 0; b < AXIS_COUNT; b++) {
             const struct table_axis *axis = &header->axis_of[b];

@@ -2,8 +2,7 @@
  * the ends of its lines, and of those around them, to a ring of planes in shared memory. A thread
  * has one layer of one line, the row of its layer and the points of its column along z in
  * registers; the layers of a line lie in neighbouring lanes, so that their stores fall into one
- * sector. Curls have none: on a device, though not in the emulator, their bits differed, for a
- * reason that was not found (bench/NOTES.md). */
+ * sector. */
 #include "gpu/cuda/faces_plan.cuh"
 
 #include <cuda_pipeline.h>
@@ -112,8 +111,10 @@ template <typename T, int R, int FORM> struct face_column : face_sums<T, R, 1, F
     const bool high, closed, full, alone;
     const int d, inward;
     T closure[2 * R + 2], datum;
-    T column[AXIS_COUNT][2 * R + 1]; /* of each component along z, the newest last */
-    const T *plane;                  /* the thread's line of the plane at hand */
+    /* Of each component along z, the newest last. Set although the march fills it: of what is not,
+     * ptxas may join two. */
+    T column[AXIS_COUNT][2 * R + 1] = {};
+    const T *plane; /* the thread's line of the plane at hand */
 
     __device__ __forceinline__ face_column(const face_plan<T, R> &plan,
                                            const face_pair<T, R> &faces, int s, int d)
@@ -345,10 +346,6 @@ template <typename T, int R, int FORM> static cudaError_t launch_x(face_launcher
 cudaError_t faces_x_launch(face_launcher *launch)
 {
     return with_face_kinds(*launch, [&](auto type, auto radius, auto form) {
-        constexpr int FORM = decltype(form)::value;
-        if constexpr (FORM == FACE_CURL)
-            return cudaSuccess;
-        else
-            return launch_x<decltype(type), decltype(radius)::value, FORM>(launch);
+        return launch_x<decltype(type), decltype(radius)::value, decltype(form)::value>(launch);
     });
 }

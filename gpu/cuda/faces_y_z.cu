@@ -230,7 +230,7 @@ cudaError_t faces_y_z_launch(face_launcher *launch)
     return with_face_kinds(*launch, [&](auto type, auto radius, auto form) {
         using T = decltype(type);
         constexpr int R = decltype(radius)::value, FORM = decltype(form)::value;
-        /* Of float64 points, since lines of packs would take twice the registers. */
+        /* Packs of float64 gain nothing and take twice the registers. */
         constexpr int V = sizeof(T) == 4 ? 4 : 1;
         struct boundary_rest left;
         faces_made<T, R> made;
