@@ -133,10 +133,9 @@ bool answer_field_type(const msgpack_object *out, struct array_type *type)
 /* A result that lies in a region: where the caller wants it, or in the pool. */
 static bool region_take(struct ticket *ticket, uint32_t component, const struct array *array)
 {
-    const struct way *way = &ticket->route.out[component];
-    if (component >= ticket->route.outs || array->region != way->region ||
-        array->offset != way->offset || array->type.bytes == 0 ||
-        (way->pooled && array->type.bytes > way->pooled->bytes))
+    const struct way *way = component < ticket->route.outs ? &ticket->route.out[component] : NULL;
+    if (!way || array->region != way->region || array->offset != way->offset ||
+        array->type.bytes == 0 || (way->pooled && array->type.bytes > way->pooled->bytes))
         return bad_reply(ticket, "a place in a region that was not asked for");
     if (!result_prepare(ticket, component, &array->type))
         return false;

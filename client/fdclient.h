@@ -18,7 +18,8 @@
  * Arrays of 64 KiB and more are copied through memory that client and server share, where the
  * server offers that; those in memory from fdclient_alloc() are not even copied. The rest, and
  * everything where FDCLIENT_TRANSPORT is "socket" in the environment, goes over the socket;
- * "region" makes every array go through shared memory, or the job fail.
+ * "region" makes every array go through shared memory, or the job fail (results of "chain" and
+ * "hessian" always come over the socket).
  *
  * Threads: one client is used by one thread at a time; different clients are independent.
  * Errors: functions return true on success, else false with `error` filled (it may be NULL).
@@ -131,7 +132,7 @@ struct fdclient *fdclient_open(const char *address, struct fdclient_error *error
 void fdclient_close(struct fdclient *client);
 
 /* Blocking: one operator ("derivative", "laplacian", "diffusion"), start to end. For those that
- * take or give vector fields see fdclient_run_vector(). */
+ * take or give vector fields, and for "hessian", see fdclient_run_vector(). */
 bool fdclient_run(struct fdclient *client, const char *operator_name,
                   const struct fdclient_array *f, const struct fdclient_params *params,
                   struct fdclient_result *result, struct fdclient_error *error);

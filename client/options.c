@@ -101,7 +101,7 @@ bool options_ids(const char *text, struct ids *ids)
     ids->count = 0;
     for (;; text++) {
         const size_t length = strcspn(text, ",");
-        if (ids->count == FDCLIENT_AXES || !number_whole(text, length, &ids->id[ids->count++]))
+        if (ids->count == FDCLIENT_RESULTS || !number_whole(text, length, &ids->id[ids->count++]))
             return false;
         text += length;
         if (!*text)
@@ -284,8 +284,9 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
          "snapshots go to files beside the result's: give -o FILE, or --snapshot field"},
         {o->params.detach && !o->keep, "--detach", "its result stays on the server: add --keep"},
         {o->field.count > 1 && !is_vector, "--field", "%s takes one field"},
+        {o->field.count > FDCLIENT_AXES, "--field", "%s takes three fields at most"},
         {is_submit && to_stdout && options_result_names(o), "--output",
-         "standard output takes one array, and %s gives one for each axis, or two"},
+         "standard output takes one array, and %s gives several: one for each axis or pair"},
         {o->field.count && (o->shape || o->dtype), "--field",
          "a resident field has its own shape and dtype"},
         {o->params.probes && to_stdout, "--probes", "standard output is taken by -o -"},

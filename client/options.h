@@ -35,9 +35,9 @@ enum exit_status {
     EXIT_INTERRUPTED = 130 /* cancelled from the keyboard */
 };
 
-/* Fields: one, or those of a vector field's components. */
+/* Fields: one, or those of a vector field's components or of a Hessian. */
 struct ids {
-    uint64_t id[FDCLIENT_AXES];
+    uint64_t id[FDCLIENT_RESULTS];
     uint32_t count;
 };
 

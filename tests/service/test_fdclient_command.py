@@ -228,6 +228,9 @@ def test_a_hessian_is_a_file_for_each_second_derivative(run, tmp_path):
     shown = json.loads(run("submit", "plane.bin", "--shape", "20,30", "--op", "hessian", "--keep", "--json").stdout)
     assert sorted(shown) == ["xx", "xy", "yy"]
     run("free", *(place["field"] for place in shown.values()))
+    run("free", run("submit", "f.npy", "--op", "hessian", "--keep").stdout.strip())
+    assert len(run("list").stdout.splitlines()) <= 1
+    assert "--field" in run("submit", "--field", "1,2,3,4", "--op", "divergence", status=USAGE).stderr
     assert "standard output" in run("submit", "f.npy", "--op", "hessian", "-o", "-", status=USAGE).stderr
 
 

@@ -156,12 +156,13 @@ TEST(test_a_snapshot_of_more_data_than_its_shape)
 static const struct lie {
     uint64_t region, offset; /* added to those */
     uint64_t points;
-    bool as_vector; /* as the component y */
-} lies[] = {{1, 0, POINTS, false},
-            {0, 16, POINTS, false},
-            {0, 0, BEHIND, false}, /* 4 times the region of the pool */
-            {0, 0, UINT64_C(1) << 40, false},
-            {0, 0, POINTS, true}};
+    const char *name; /* of the component, of a result that has none; two letters: of a Hessian */
+} lies[] = {{1, 0, POINTS, NULL},
+            {0, 16, POINTS, NULL},
+            {0, 0, BEHIND, NULL}, /* 4 times the region of the pool */
+            {0, 0, UINT64_C(1) << 40, NULL},
+            {0, 0, POINTS, "y"},
+            {0, 0, POINTS, "zz"}};
 enum { LIES = sizeof lies / sizeof *lies };
 
 static void say_region(struct scripted *s, uint64_t id, const struct lie *lie, uint64_t region,
@@ -169,9 +170,9 @@ static void say_region(struct scripted *s, uint64_t id, const struct lie *lie, u
 {
     const struct array_type type = scripted_type(lie->points);
     msgpack_packer *packer = scripted_reply(s, id, "out");
-    if (lie->as_vector) {
+    if (lie->name) {
         msgpack_pack_map(packer, 1);
-        reply_write_str(packer, "y");
+        reply_write_str(packer, lie->name);
     }
     reply_write_region(packer, region + lie->region, offset + lie->offset, &type);
     scripted_flush(s);
@@ -209,7 +210,12 @@ static void check_lies(struct fdclient *client, const void *input, struct fdclie
     struct fdclient_error error;
     for (int i = 0; i < LIES; i++) {
         const struct fdclient_result given = *result;
-        assert_false(fdclient_run(client, "laplacian", &f, NULL, result, &error));
+        struct fdclient_result results[FDCLIENT_RESULTS] = {{0}};
+        if (lies[i].name && lies[i].name[1])
+            assert_false(fdclient_run_vector(client, "hessian", &f, 1, NULL, results,
+                                             FDCLIENT_RESULTS, &error));
+        else
+            assert_false(fdclient_run(client, "laplacian", &f, NULL, result, &error));
         assert_string_equal(error.code, "CONNECTION");
         assert_non_null(strstr(error.message, "not asked for"));
         assert_ptr_equal(result->data, given.data);
