@@ -6,7 +6,6 @@
 #include "client/file.h"
 #include "client/json.h"
 #include "client/number.h"
-#include "numerics/job.h"
 #include "protocol/object.h"
 
 #include <errno.h>
@@ -56,9 +55,8 @@ static void on_interrupt(int number)
     interrupted = 1;
 }
 
-/* Wait until it is complete. A job's server stops first where there is a time limit; where it
- * `cancels`, an interrupt cancels the job, and none is lost: SIGINT is blocked but for the polls.
- */
+/* Wait until it is complete. A job's server stops first where there is a time limit. `cancels`: an
+ * interrupt cancels the job, and none is lost, since SIGINT is blocked except in ppoll(). */
 static bool ticket_wait(struct session *s, uint64_t ticket, bool is_job, bool cancels,
                         struct fdclient_error *error)
 {
@@ -295,9 +293,9 @@ static void submission_free(struct submission *s)
         if (s->results[i].allocated)
             free(s->results[i].data);
         free(s->files[i]);
+        if (i < FDCLIENT_AXES)
+            input_close(&s->inputs[i]);
     }
-    for (int i = 0; i < FDCLIENT_AXES; i++)
-        input_close(&s->inputs[i]);
 }
 
 static bool submit(struct session *session, struct fdclient_error *error)
@@ -326,8 +324,7 @@ static bool chain(struct session *session, struct fdclient_error *error)
     bool done =
         (!runs || !o.output || output_check(o.output, error)) && job_run(session, &s, error);
     const double seconds = now_s() - s.begin_s;
-    if (!s.results[1].data && !s.results[1].field)
-        s.names = NULL;
+    s.names = s.results[1].data || s.results[1].field ? s.names : NULL;
     s.as_npy = o.output && npy_is_name(o.output);
     if (done)
         done = runs ? (!o.output || files_name(&s, o.output, error)) &&
@@ -343,7 +340,6 @@ static bool put_field(struct session *s, struct fdclient_error *error)
 {
     struct input input;
     struct fdclient_result result = {0};
-    char *const kept = NULL;
     if (!read_input(s->o, s->o->arguments[0], &input, error))
         return false;
     const bool done = request(s, "put", &input.array, NULL, &result, error);
@@ -352,7 +348,7 @@ static bool put_field(struct session *s, struct fdclient_error *error)
     memcpy(result.shape, input.array.shape, sizeof result.shape);
     result.bytes = shape_bytes(&input.array);
     if (done)
-        say_results(s->o, &result, &kept, NULL, 1, now_s() - s->begin_s);
+        say_results(s->o, &result, (char *[]){NULL}, NULL, 1, now_s() - s->begin_s);
     input_close(&input);
     return done;
 }

@@ -4,7 +4,6 @@
 #include "client/json.h"
 #include "client/number.h"
 #include "client/file.h"
-#include "numerics/job.h"
 #include "protocol/object.h"
 
 #include <inttypes.h>
