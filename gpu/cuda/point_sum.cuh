@@ -101,13 +101,15 @@ static __device__ __forceinline__ auto index_row_at(const index_rows &rows, int 
     return table_row_at((const char *)table[rows.slot].rows + rows.at[a], i, T());
 }
 
-/* … and its taps. */
+/* … and its taps. One that is not centred there, of an edge that these kernels do not compute, has
+ * any of its own: it must not be read beyond its weights. */
 template <typename T, int R>
 static __device__ __forceinline__ index_row<T> row_of(const index_rows &rows, int a, int64_t i)
 {
     const auto *const row = index_row_at<T>(rows, a, i);
     const int skip = (int)(__ldg(&row->first) - (i - R));
-    return {row->w - skip, skip == 0, skip + __ldg(&row->count) == 2 * R + 1};
+    const bool centred = skip == 0 || skip == 1;
+    return {row->w - (centred ? skip : 0), skip == 0, skip + __ldg(&row->count) == 2 * R + 1};
 }
 
 /* Tap t, 0 where it has none. */
