@@ -210,9 +210,11 @@ ALWAYS_INLINE void NAME(adi_rows_of)(const struct NAME(adi_field_lines) lines, i
 {
     const int64_t stride = lines.axis->stride, apart = lines.apart;
     if (i == 0 || i == lines.axis->lines.n - 1) {
-        for (int64_t l = 0; l < lines.count; l++)
+        for (int64_t l = 0; l < lines.count; l++) {
             POINT_NAME(adi_row)
-        (lines.axis, lines.k + l * apart, i, &rows->below[l], &rows->diagonal[l], &rows->above[l]);
+            (lines.axis, lines.k + l * apart, i, &rows->below[l], &rows->diagonal[l],
+             &rows->above[l]);
+        }
         return;
     }
     const REAL weight = (REAL)0.5 * (REAL)lines.axis->weight;
@@ -323,6 +325,7 @@ static void NAME(adi_solve_field)(const struct adi_work *work, int64_t begin, in
                  .q = (REAL *)work->spare[0] + begin,
                  .z = closed ? (REAL *)work->spare[1] + begin : NULL,
                  .count = count};
+    /* Called twice, so that side by side the compiler knows the distance and uses vectors. */
     if (work->axis == AXIS_X) {
         lines.apart = axis->n;
         NAME(adi_field)(lines);
@@ -342,12 +345,14 @@ static void NAME(adi_solve)(const struct adi_work *work, int64_t unit)
     if (work->axis == AXIS_X) {
         const int64_t first = unit * ADI_TOGETHER, left = work->lines - first;
         REAL *x = (REAL *)work->write + first * length;
-        if (adi->coefficient)
-            NAME(adi_solve_field)
-        (work, first * length, left < ADI_TOGETHER ? left : ADI_TOGETHER);
-        else if (left >= ADI_TOGETHER) NAME(adi_along)(&axis->lines, factors, x, length);
-        else for (int64_t l = first; l < work->lines; l++, x += length)
-            POINT_NAME(lines_solve)(&axis->lines, factors, x, 1);
+        if (adi->coefficient) {
+            NAME(adi_solve_field)(work, first * length, left < ADI_TOGETHER ? left : ADI_TOGETHER);
+        } else if (left >= ADI_TOGETHER) {
+            NAME(adi_along)(&axis->lines, factors, x, length);
+        } else {
+            for (int64_t l = first; l < work->lines; l++, x += length)
+                POINT_NAME(lines_solve)(&axis->lines, factors, x, 1);
+        }
         return;
     }
     const int64_t chunks = (points + NAME(ADI_CHUNK) - 1) / NAME(ADI_CHUNK);
