@@ -40,7 +40,7 @@ def test_a_thread_that_hangs_at_a_piece(how):
         print(f"replaced after {time.monotonic() - begun:.1f} s")
         error, _ = client.outcome(job)
         assert error.code == "DEVICE_LOST" and error.retryable
-        assert "ends nothing" in daemon.log()
+        eventually(lambda: "ends nothing" in daemon.log(), "the reason in the log")
         assert_serves(client)
         assert device_of(client)["generation"] == generation + 1
 

@@ -15,7 +15,7 @@ def test_lines_over_the_level_are_not_written():
             assert_serves(client)
         assert daemon.log() == ""
     with Daemon() as daemon:
-        assert "<6>fdserver: " in daemon.log() and "<6>fdworker " in daemon.log()
+        eventually(lambda: "<6>fdserver: " in daemon.log() and "<6>fdworker " in daemon.log(), "lines of both")
 
 
 @contextlib.contextmanager
