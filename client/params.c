@@ -88,11 +88,12 @@ static void boundary_write(msgpack_packer *packer, const char *text, size_t leng
 }
 
 /* One value; field:ID; or a boundary's WORD:VALUE. */
-static void value_write(msgpack_packer *packer, const char *text, size_t length)
+static void value_write(msgpack_packer *packer, const char *name, const char *text, size_t length)
 {
     if (begins_field(text, length))
         number_part_write(packer, text, length);
-    else if (memchr(text, ':', length) || memchr(text, '@', length))
+    else if (strcmp(name, "boundary") == 0 &&
+             (memchr(text, ':', length) || memchr(text, '@', length)))
         boundary_write(packer, text, length);
     else
         plain_write(packer, text, length);
@@ -141,7 +142,7 @@ static bool parameter_write(msgpack_packer *packer, const char *name, const char
         }
         if (length == 0)
             return error_set(error, "INVALID_ARGUMENT", name, "a value is missing");
-        value_write(packer, item, length);
+        value_write(packer, name, item, length);
         item = next;
         if (!*item)
             return true;
