@@ -94,9 +94,11 @@ struct fdclient_params {
     bool dry_run;         /* do not run it: result.json says what it would take. Arrays that are not
                              resident need only their shape and dtype */
     int priority;         /* −100 to 100: among your jobs the highest goes first */
-    uint64_t timeout_us;  /* from its receipt; "TIMEOUT" where it is not done then */
-    bool detach;          /* it continues without the connection; out_is_field set too */
-    bool out_is_field;    /* keep the result resident: result.field */
+    const char *placement; /* not get: the name of a device, "cuda:1"; or "spread": by the waiting
+                              work alone; by default where the job is expected to be done first */
+    uint64_t timeout_us;   /* from its receipt; "TIMEOUT" where it is not done then */
+    bool detach;           /* it continues without the connection; out_is_field set too */
+    bool out_is_field;     /* keep the result resident: result.field */
     uint64_t out_field[FDCLIENT_AXES]; /* overwrite this field, or those of a vector's components
                                           (out_is_field set too) */
     uint64_t after, limit;             /* list: fields of ids above that one; so many at most */

@@ -95,6 +95,24 @@ static bool read_probes(const msgpack_object *value, struct request *request,
                              "probes are a list of indices: [[k, j, i], …], or an array of them"));
 }
 
+static bool read_placement(const msgpack_object *value, struct request *request,
+                           struct failure *failure)
+{
+    const char *bytes;
+    uint32_t length;
+    bool good =
+        object_bytes(value, &bytes, &length) && length >= 1 && length < sizeof request->placement;
+    for (uint32_t i = 0; good && i < length; i++)
+        good = (bytes[i] >= 'a' && bytes[i] <= 'z') || (bytes[i] >= '0' && bytes[i] <= '9') ||
+               bytes[i] == ':';
+    if (!good)
+        return invalid_argument(
+            failure, "placement",
+            "placement must be \"spread\" or the name of a device, as \"cuda:1\"");
+    memcpy(request->placement, bytes, length); /* the rest is 0 */
+    return true;
+}
+
 static bool check_order(int64_t order, struct failure *failure)
 {
     return (order >= 0 && order <= WEIGHTS_ORDER) || job_check_order(order, failure);

@@ -45,6 +45,10 @@ TEST(test_submit)
     assert_int_equal(o.argument_count, 1);
     assert_true(read_line(&o, "submit f --priority -7 --timeout 0.25 --keep --detach", &error));
     assert_true(o.params.priority == -7 && o.timeout_s == 0.25 && o.params.detach);
+    assert_true(read_line(&o, "submit f --placement cuda:1", &error));
+    assert_string_equal(o.params.placement, "cuda:1");
+    assert_true(read_line(&o, "chain [] --keep --placement=spread", &error));
+    assert_string_equal(o.params.placement, "spread");
     assert_true(read_line(&o, "submit --endpoint=x=true --field 0 -oout.bin", &error));
     assert_string_equal(o.params.endpoint, "x=true");
     assert_true(o.field.count == 1 && o.field.id[0] == 0);
@@ -103,6 +107,9 @@ TEST(test_wrong_usage)
                                         "submit a --timeout nan",
                                         "submit a --detach",
                                         "put a --priority 1",
+                                        "submit a --placement",
+                                        "submit a --placement=",
+                                        "get 1 -o a --placement spread",
                                         "submit a --dt 1s",
                                         "submit a --keep -o b",
                                         "submit a --json -o -",

@@ -74,6 +74,7 @@ TEST(test_parameters)
                                   .allow_unstable = true,
                                   .progress = true,
                                   .priority = -5,
+                                  .placement = "cuda:1",
                                   .timeout_us = 2500000,
                                   .detach = true,
                                   .out_is_field = true,
@@ -84,7 +85,8 @@ TEST(test_parameters)
           "\"boundary\": {\"x\": \"periodic\", \"y-\": {\"value\": 0.25}, \"*\": {\"halo\": 1}}, "
           "\"endpoint\": {\"x\": true, \"y\": false}, \"batch\": 1, "
           "\"steps\": 18446744073709551615, \"dt\": 0, \"cfl\": 0.5, \"diffusivity\": [1, 2.5], "
-          "\"allow_unstable\": true, \"progress\": true, \"priority\": -5, \"timeout\": 2500000, "
+          "\"allow_unstable\": true, \"progress\": true, \"priority\": -5, \"placement\": "
+          "\"cuda:1\", \"timeout\": 2500000, "
           "\"detach\": true, \"out\": {\"field\": 8}, \"f\": {\"field\": 9}}]]");
     struct fdclient_params some = FDCLIENT_PARAMS;
     some.axis = "z";

@@ -551,6 +551,39 @@ TEST(a_job_says_how_it_is_to_be_treated)
     }
 }
 
+TEST(a_job_says_where_it_is_to_run)
+{
+    static const struct {
+        const char *text, *placement;
+    } taken[] = {{"[0, 1, 'laplacian', [{'f': {'field': 5}}]]", ""},
+                 {"[0, 1, 'laplacian', [{'f': {'field': 5}, 'placement': 'spread'}]]", "spread"},
+                 {"[0, 1, 'hessian', [{'placement': b'host', 'f': {'field': 5}}]]", "host"},
+                 {"[0, 1, 'put', [{'f': {'field': 5}, 'placement': 'cuda:1'}]]", "cuda:1"},
+                 {"[0, 1, 'chain', [{'ops': [{'op': 'laplacian', 'f': {'field': 5}}], 'placement': "
+                  "'az09:678901234567890123'}]]",
+                  "az09:678901234567890123"}};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        assert_true(decode(taken[i].text, &cube));
+        assert_string_equal(decoded.request.placement, taken[i].placement);
+    }
+    static const char *const wrong[] = {"''",    "'az09:6789012345678901234'",
+                                        "'A'",   "'cuda 1'",
+                                        "'{'",   "'/'",
+                                        "#1",    "1",
+                                        "nil",   "true",
+                                        "['a']", "{'cuda': 1}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char params[64];
+        snprintf(params, sizeof params, "'placement': %s", wrong[i]);
+        refused("laplacian", params, "placement", "\"spread\" or the name of a device");
+    }
+    judged("[0, 1, 'get', [{'field': 5, 'placement': 'host'}]]", &cube, "placement",
+           "no parameter");
+    judged("[0, 1, 'chain', [{'ops': [{'op': 'laplacian', 'f': {'field': 5}, 'placement': "
+           "'host'}]}]]",
+           &cube, "ops 0 placement", "in a chain");
+}
+
 TEST(a_dry_run_needs_no_data)
 {
 #define DESCRIBED "{'nd': true, 'type': '<f4', 'shape': [20, 30, 40]}"
