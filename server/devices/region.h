@@ -76,7 +76,7 @@ struct region_use {
     bool holds;
 };
 
-/* Make the threads that allocate. False: a line of the log says why. */
+/* region_register.c. Make the threads that allocate. False: a line of the log says why. */
 bool regions_open(uv_loop_t *loop);
 
 /* Register the memory of a descriptor, which is taken over in every case, as the request says; the
@@ -118,3 +118,9 @@ void region_worker_ready(struct device *device);
 void region_worker_gone(struct device *device);
 /* False: it is none that it was told to map. */
 bool region_mapped(struct device *device, uint64_t number, enum status status);
+
+/* For region_register.c. A region is there from here on: it is charged, and its owner, bytes,
+ * number and id stay. */
+void region_begin(struct region *region);
+/* No thread is at it any more: map it, or say why it was refused. */
+void region_allocated(struct region *region, enum status status, const char *text);
