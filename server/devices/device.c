@@ -320,10 +320,15 @@ bool devices_open(struct devices *devices)
 
 bool device_open(struct devices *devices, const char *name)
 {
+    if (devices->count == DEVICES_MOST) {
+        log_error("%s cannot be used: there are %d devices already", name, DEVICES_MOST);
+        return false;
+    }
     struct device *device = calloc(1, sizeof *device);
     if (!device)
         return false;
     device->devices = devices;
+    device->number = devices->count++;
     device->socket = -1;
     device->generation = 1;
     snprintf(device->name, sizeof device->name, "%s", name);

@@ -66,6 +66,8 @@ struct device_events {
     void (*settled)(struct device *device, bool ready);
 };
 
+enum { DEVICES_MOST = 64 };
+
 struct devices {
     uv_loop_t *loop;
     const struct config *config;
@@ -76,6 +78,7 @@ struct devices {
     struct arena arena;
     struct kernels kernels;
     struct list list;  /* struct device */
+    uint32_t count;    /* that were opened, those that were left out again too */
     uv_signal_t ended; /* SIGCHLD */
     unsigned hosts;    /* of them on the host, which share its memory */
     bool has_gpu;
@@ -95,7 +98,8 @@ enum { DEVICE_BUCKETS = 256 };
 struct device {
     struct list link;
     struct devices *devices;
-    char name[24]; /* "host", "cuda:0" */
+    uint32_t number; /* 0, 1, … in the order in which they were opened */
+    char name[24];   /* "host", "cuda:0" */
     enum device_state state;
     uint64_t generation;  /* of the worker: 1, 2, … */
     uint64_t short_lives; /* workers in a row that ended before they had served for long */
@@ -130,7 +134,8 @@ struct device {
 /* Be ready to start workers, before there is any client. False: a line of the log says why. */
 bool devices_open(struct devices *devices);
 
-/* Start `name` ("host" or "cuda:N"); settled() follows. False: no memory. */
+/* Start `name` ("host" or "cuda:N"); settled() follows. False: no memory, or there are DEVICES_MOST
+ * already: a line of the log says so. */
 bool device_open(struct devices *devices, const char *name);
 /* Stop all workers for good; `devices->list` empties once they are reaped. */
 void device_close_all(struct devices *devices);
