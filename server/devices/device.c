@@ -167,6 +167,7 @@ static void on_timer_closed(uv_handle_t *handle)
 {
     struct device *device = handle->data;
     struct devices *devices = device->devices;
+    region_device_gone(device);
     list_remove(&device->link);
     channel_queue_free(&device->queue);
     free(device);

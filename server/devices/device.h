@@ -122,7 +122,7 @@ struct device {
     struct heartbeat heartbeat;
     struct kernels_sent kernels;
     struct list arrays;                    /* struct field */
-    struct list regions;                   /* struct region */
+    struct list regions;                   /* struct mapping: of regions that it was asked for */
     struct list copies;                    /* struct slab: a worker reads or writes it */
     struct order *running[DEVICE_BUCKETS]; /* with the worker, by id */
     struct list tasks; /* struct task, all of the device's that are not finished */

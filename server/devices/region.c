@@ -1,9 +1,10 @@
 /* Happy path: register → checks, charge → blocks allocated on a thread → REGION → MAPPED → answer …
- * jobs … unregister or hang-up → the last job is done → UNREGION, descriptor closed, charge given
- * back. What can go wrong: the descriptor is not a sealed memfd of its size (refused at once);
- * there is no memory for its blocks, or the worker cannot map it (the answer to register); the
- * worker ends (its successor maps it again before the jobs that name it continue); the client hangs
- * up at any of these points. Each ends in settle(). */
+ * jobs, the first on another device after REGION → MAPPED there … unregister or hang-up → the last
+ * job is done → UNREGION to each, descriptor closed, charge given back. What can go wrong: the
+ * descriptor is not a sealed memfd of its size (refused at once); there is no memory for its
+ * blocks, or the first worker cannot map it (the answer to register); another worker cannot (its
+ * device's jobs that name it fail); a worker ends (its successor maps it again before the jobs that
+ * name it continue); the client hangs up at any of these points. Each ends in settle(). */
 #include "server/devices/region.h"
 
 #include "server/devices/device.h"
@@ -26,30 +27,36 @@ static void charge(struct region *region, uint64_t sign)
     const uint64_t bytes = (region->bytes + page_bytes - 1) / page_bytes * page_bytes * sign;
     USER_COUNT(region->user, regions, sign);
     USER_COUNT(region->user, region_bytes, bytes);
-    memory_hold(region->user, sizeof *region * sign);
+    memory_hold(region->user, (sizeof *region + region->count * sizeof(struct mapping)) * sign);
+}
+
+/* It is leaving, and nobody is at it. */
+static bool may_go(const struct region *region)
+{
+    for (uint32_t i = 0; i < region->count; i++)
+        if (region->mapping[i].state == REGION_MAPPING)
+            return false;
+    return region->leaving && list_empty(&region->uses) && !region->busy && !region->working;
 }
 
 static void settle(struct region *region)
 {
-    if (!region->leaving || !list_empty(&region->uses) || region->busy || region->working ||
-        region->state == REGION_MAPPING)
+    if (!may_go(region))
         return;
     struct region_owner *owner = region->unregistering ? region->owner : NULL;
     const uint64_t msgid = region->msgid;
     struct user *user = region->user;
-    if (region->state == REGION_MAPPED)
-        device_unmap(region->device, region);
+    for (uint32_t i = 0; i < region->count; i++) {
+        struct mapping *mapping = &region->mapping[i];
+        if (mapping->state == REGION_MAPPED)
+            device_unmap(mapping->device, region);
+        list_remove(&mapping->link);
+    }
     list_remove(&region->user_link);
     list_remove(&region->owner_link);
-    list_remove(&region->device_link);
     charge(region, (uint64_t)-1);
     passing_close(region->descriptor, &user->passed);
-    const bool placed = region->device != NULL;
     free(region);
-    if (placed) {
-        user->mapped_regions--;
-        device_unplace(user);
-    }
     if (owner)
         answer(owner, msgid, NULL, NULL);
 }
@@ -85,19 +92,37 @@ void region_hang_up(struct region_owner *owner)
     owner->answers_due = 0;
 }
 
-static void map_region(struct region *region)
+/* Begin what the device was asked for, if it can be now: else at the next beat, or worker. */
+static void map(struct mapping *mapping)
 {
-    if (region->device->state == DEVICE_READY && device_map(region->device, region))
-        region->state = REGION_MAPPING;
+    if (mapping->device && mapping->region->allocated && mapping->state == REGION_UNMAPPED &&
+        mapping->device->state == DEVICE_READY && device_map(mapping->device, mapping->region))
+        mapping->state = REGION_MAPPING;
 }
 
-void region_begin(struct region *region)
+/* Ask the device to map the region, if it was not yet. */
+static struct mapping *ask(struct region *region, struct device *device)
+{
+    struct mapping *mapping = &region->mapping[device->number];
+    if (!mapping->device) {
+        mapping->device = device;
+        list_push(&device->regions, &mapping->link);
+        map(mapping);
+    }
+    return mapping;
+}
+
+void region_begin(struct region *region, struct device *device)
 {
     charge(region, 1);
     region->registering = true;
     region->owner->answers_due++;
     list_init(&region->uses);
-    list_init(&region->device_link);
+    for (uint32_t i = 0; i < region->count; i++) {
+        region->mapping[i].region = region;
+        list_init(&region->mapping[i].link);
+    }
+    ask(region, device); /* once its blocks are there */
     list_push(&region->user->region_list, &region->user_link);
     list_push(&region->owner->regions, &region->owner_link);
 }
@@ -109,71 +134,79 @@ void region_allocated(struct region *region, enum status status, const char *tex
     } else if (status != STATUS_OK) {
         refuse(region, status, text);
     } else {
-        region->device = device_place(region->devices, region->user);
-        region->user->mapped_regions++;
-        list_push(&region->device->regions, &region->device_link);
-        map_region(region);
+        for (uint32_t i = 0; i < region->count; i++)
+            map(&region->mapping[i]);
     }
 }
 
 void region_worker_ready(struct device *device)
 {
-    LIST_EACH (struct region, region, &device->regions, device_link)
-        if (region->state == REGION_UNMAPPED)
-            map_region(region);
+    LIST_EACH (struct mapping, mapping, &device->regions, link)
+        map(mapping);
 }
 
 void region_worker_gone(struct device *device)
 {
-    LIST_EACH (struct region, region, &device->regions, device_link)
-        region->state = REGION_UNMAPPED;
+    LIST_EACH (struct mapping, mapping, &device->regions, link)
+        mapping->state = REGION_UNMAPPED;
     /* One that goes is answered, and an answer may make others go: the scan begins anew. */
     for (struct list *link = device->regions.next; link != &device->regions;) {
-        struct region *region = LIST_ENTRY(link, struct region, device_link);
-        const bool goes = region->leaving && list_empty(&region->uses) && !region->busy;
+        struct region *region = LIST_ENTRY(link, struct mapping, link)->region;
+        const bool goes = may_go(region);
         settle(region);
         link = goes ? device->regions.next : link->next;
     }
 }
 
-/* A use that waits for the region; NULL: none does. */
-static struct region_use *first_waiting(struct region *region)
+void region_device_gone(struct device *device)
 {
-    LIST_EACH (struct region_use, use, &region->uses, link)
-        if (use->waits)
+    LIST_DRAIN (struct mapping, mapping, &device->regions, link)
+        mapping->device = NULL;
+}
+
+/* A use that has all that it waited for, or cannot have it; NULL: there is none. */
+static struct region_use *first_waited(const struct region *region)
+{
+    LIST_EACH (struct region_use, use, &region->uses, link) {
+        const enum mapping_state state = use->mapping->state;
+        if (use->waits && (state == REGION_LOST || (state == REGION_MAPPED && !region->held)))
             return use;
+    }
     return NULL;
 }
 
-/* The jobs that wait for the region go on, or fail where it is lost. settle() is to follow. */
+/* Jobs that have waited for the region go on, or fail where it is lost. settle() is to follow. */
 static void end_waits(struct region *region)
 {
     region->busy = true;
-    for (struct region_use *use; (use = first_waiting(region));) {
+    for (struct region_use *use; (use = first_waited(region));) {
         use->waits = false;
-        if (region->state == REGION_MAPPED)
+        if (use->mapping->state == REGION_MAPPED)
             region->devices->events->granted(use->task);
         else
-            region->devices->events->region_lost(use->task, region->loss);
+            region->devices->events->region_lost(use->task, use->mapping->loss);
     }
     region->busy = false;
 }
 
 bool region_mapped(struct device *device, uint64_t number, enum status status)
 {
-    struct region *region = NULL;
-    LIST_EACH (struct region, one, &device->regions, device_link)
-        if (one->number == number)
-            region = one;
-    if (!region || region->state != REGION_MAPPING)
+    struct mapping *mapping = NULL;
+    LIST_EACH (struct mapping, one, &device->regions, link)
+        if (one->region->number == number)
+            mapping = one;
+    if (!mapping || mapping->state != REGION_MAPPING)
         return false;
-    region->state = status == STATUS_OK ? REGION_MAPPED : REGION_LOST;
-    region->loss = status;
+    struct region *region = mapping->region;
+    mapping->state = status == STATUS_OK ? REGION_MAPPED : REGION_LOST;
+    mapping->loss = status;
     if (region->registering && status == STATUS_OK) {
         region->registering = false;
         answer(region->owner, region->msgid, region, NULL);
     } else if (region->registering) {
-        refuse(region, status, "the device could not map the region");
+        char text[64];
+        snprintf(text, sizeof text, "%s could not map the region", device->name);
+        refuse(region, status, text);
         return true;
     }
     end_waits(region);
@@ -209,17 +242,17 @@ bool region_unregister(struct region_owner *owner, const struct request *request
     return true;
 }
 
-struct region *region_check(const struct user *user, const struct array *array, uint64_t bytes,
-                            bool writes, const char *parameter, struct failure *failure)
+struct region *region_check(const struct user *user, const struct device *device,
+                            const struct array *array, uint64_t bytes, bool writes,
+                            const char *parameter, struct failure *failure)
 {
     struct region *region = find_region(user, array->region);
     if (!region)
         not_found(array->region, parameter, failure);
-    else if (region->state == REGION_LOST)
-        failure_set(failure, region->loss, parameter,
-                    "region %llu could not be mapped again when the worker of %s had ended; "
-                    "register it again",
-                    (unsigned long long)region->id, region->device->name);
+    else if (region->mapping[device->number].state == REGION_LOST)
+        failure_set(failure, region->mapping[device->number].loss, parameter,
+                    "%s could not map region %llu; register it again", device->name,
+                    (unsigned long long)region->id);
     else if (writes && !region->writable)
         failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "region %llu is read-only",
                     (unsigned long long)region->id);
@@ -231,24 +264,28 @@ struct region *region_check(const struct user *user, const struct array *array, 
     return failure->code ? NULL : region;
 }
 
-bool region_use(struct region_use *use, const struct user *user, struct task *task,
-                const struct array *array, uint64_t bytes, bool writes, const char *parameter,
-                struct failure *failure)
+bool region_use(struct region_use *use, const struct user *user, struct device *device,
+                struct task *task, const struct array *array, uint64_t bytes, bool writes,
+                const char *parameter, struct failure *failure)
 {
-    struct region *region = region_check(user, array, bytes, writes, parameter, failure);
+    struct region *region = region_check(user, device, array, bytes, writes, parameter, failure);
     if (!region)
         return false;
     use->region = region;
+    use->mapping = ask(region, device);
     use->task = task;
     use->offset = array->offset;
-    use->waits = region->state != REGION_MAPPED || region->held;
+    use->waits = use->mapping->state != REGION_MAPPED || region->held;
     list_push(&region->uses, &use->link);
     return true;
 }
 
 void region_use_share(struct region_use *use, const struct region_use *with)
 {
-    *use = (struct region_use){.region = with->region, .task = with->task, .offset = with->offset};
+    *use = (struct region_use){.region = with->region,
+                               .mapping = with->mapping,
+                               .task = with->task,
+                               .offset = with->offset};
     list_push(&use->region->uses, &use->link);
 }
 
@@ -260,7 +297,7 @@ void region_use_end(struct region_use *use)
     use->region = NULL;
     list_remove(&use->link);
     region->held -= use->holds;
-    if (use->holds && !region->held && region->state == REGION_MAPPED && !region->busy)
+    if (use->holds && !region->held && !region->busy)
         end_waits(region);
     use->holds = false;
     settle(region);

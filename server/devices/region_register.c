@@ -151,7 +151,7 @@ static void allocate_next(struct user *user)
     LIST_EACH (struct region, region, &user->region_list, user_link) {
         if (region->working)
             return;
-        if (!next && region->state == REGION_ALLOCATING && !region->leaving)
+        if (!next && !region->allocated && !region->leaving)
             next = region;
     }
     if (!next)
@@ -170,7 +170,7 @@ static void on_allocated(uv_work_t *work, int status)
         allocate_next(user);
         return;
     }
-    region->state = REGION_UNMAPPED;
+    region->allocated = true;
     allocate_next(user);
     if (failed && region->error == EBADF)
         region_allocated(region, STATUS_INVALID_ARGUMENT,
@@ -180,10 +180,10 @@ static void on_allocated(uv_work_t *work, int status)
                          "there is no memory for the region's blocks");
 }
 
-bool region_register(struct devices *devices, struct region_owner *owner,
+bool region_register(struct devices *devices, struct region_owner *owner, struct device *device,
                      const struct request *request, int descriptor, struct failure *failure)
 {
-    struct region *region = calloc(1, sizeof *region);
+    struct region *region = calloc(1, sizeof *region + devices->count * sizeof region->mapping[0]);
     if (!region) {
         passing_close(descriptor, &owner->user->passed);
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
@@ -193,6 +193,7 @@ bool region_register(struct devices *devices, struct region_owner *owner,
     region->user = owner->user;
     region->descriptor = descriptor;
     region->number = ++devices->last_region;
+    region->count = devices->count;
     if (!check_memory(region, request, failure) || !check_budget(region, failure) ||
         !field_make_id(&region->id, failure)) {
         passing_close(descriptor, &region->user->passed);
@@ -201,7 +202,7 @@ bool region_register(struct devices *devices, struct region_owner *owner,
     }
     region->msgid = request->msgid;
     region->work.data = region;
-    region_begin(region);
+    region_begin(region, device);
     allocate_next(region->user);
     return true;
 }

@@ -8,9 +8,11 @@ static bool call_register(struct connection *connection, const struct request *r
 {
     const int descriptor = connection->passed.descriptor;
     connection->passed.descriptor = -1;
+    struct devices *devices = connection->io->jobs->devices;
     if (!connection->io->jobs->draining)
-        return region_register(connection->io->jobs->devices, &connection->regions, request,
-                               descriptor, failure);
+        return region_register(devices, &connection->regions,
+                               device_place(devices, connection->user), request, descriptor,
+                               failure);
     passing_close(descriptor, &connection->user->passed);
     return failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
 }

@@ -123,8 +123,8 @@ static bool take_array(struct op *op, int i, const struct taking *taking,
     if (found || failure->code)
         return found != NULL;
     if (array->kind == ARRAY_REGION) {
-        if (!region_use(place, op->task->user, op->task, array, taking->type->bytes, false,
-                        taking->parameter, failure))
+        if (!region_use(place, op->task->user, op->task->device, op->task, array,
+                        taking->type->bytes, false, taking->parameter, failure))
             return false;
         op->task->ungranted += place->waits;
         if (taking->in_place)
@@ -189,8 +189,8 @@ static bool take_out_place(struct op *op, int component, const struct arrays *gi
     if (array->type.dimensions &&
         !array_check_alike(&array->type, &op->type, place.text, "the result", failure))
         return false;
-    if (!region_use(use, op->task->user, op->task, array, op->type.bytes, true, place.text,
-                    failure))
+    if (!region_use(use, op->task->user, op->task->device, op->task, array, op->type.bytes, true,
+                    place.text, failure))
         return false;
     op->task->ungranted += use->waits;
     return true;

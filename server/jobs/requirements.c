@@ -36,8 +36,8 @@ static const struct array_type *type_of(const struct finding *finding, int i,
         const struct field *field = field_find(finding->user, array->field, place, failure);
         return field ? &field->type : NULL;
     }
-    if (array->kind == ARRAY_REGION &&
-        !region_check(finding->user, array, array->type.bytes, false, place, failure))
+    if (array->kind == ARRAY_REGION && !region_check(finding->user, finding->device, array,
+                                                     array->type.bytes, false, place, failure))
         return NULL;
     return &array->type;
 }
@@ -121,8 +121,8 @@ static bool find_operands(const struct finding *finding, struct failure *failure
         needs->operands |= UINT32_C(1) << i;
         const struct array *array = request_job_operand(needs->request, &needs->job, i);
         if (array && array->kind == ARRAY_REGION &&
-            !region_check(finding->user, array, bytes, false, job_operand_place(&needs->job, i),
-                          failure))
+            !region_check(finding->user, finding->device, array, bytes, false,
+                          job_operand_place(&needs->job, i), failure))
             return false;
         if (!array || (array->kind != ARRAY_FIELD && !is_sent_before(needs, array, i)))
             needs->operand_bytes += bytes;
@@ -155,8 +155,8 @@ static bool check_output(const struct finding *finding, const struct array *out,
         if (!field)
             return false;
         type = &field->type;
-    } else if (!region_check(finding->user, out, finding->needs->type.bytes, true, place,
-                             failure)) {
+    } else if (!region_check(finding->user, finding->device, out, finding->needs->type.bytes, true,
+                             place, failure)) {
         return false;
     }
     return !type->dimensions ||

@@ -264,8 +264,11 @@ static void on_granted(struct task *task)
 
 static void on_region_lost(struct task *task, enum status status)
 {
-    if (task->state == TASK_WAITING)
-        task_fail(task, status, "a region of this job could not be mapped");
+    if (task->state != TASK_WAITING)
+        return;
+    char text[96];
+    snprintf(text, sizeof text, "%s could not map a region of this job", task->device->name);
+    task_fail(task, status, text);
 }
 
 void op_order(const struct op *op, struct order *order)
