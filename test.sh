@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs missing packages, builds, and runs every test of the release build. The output ends with ctest's
-# summary and a list of the tests that were skipped on this machine.
+# summary, what the tests that failed have printed, and a list of those that were skipped on this machine.
 #   --format        check the formatting first
 #   --sanitizers    also run the tests under ASan + UBSan, and under TSan
 #   --fuzz SECONDS  also fuzz for that time in total
@@ -54,17 +54,29 @@ build() {
     cmake --build --preset "$preset" -j "$jobs"
 }
 
+# tested PRESET [prefix command]: what failed is printed once more at the end, where it is found in a long log.
+tested() {
+    local preset="$1" status=0
+    shift
+    echo "== $preset: test"
+    "$@" ctest --preset "$preset" -j "$jobs" || status=$?
+    if [ "$status" != 0 ]; then
+        awk -v RS='\n[0-9]+/[0-9]+ Testing: ' '/\nTest Failed/ { print "== failed: " substr($0, 1, 8000) }' \
+            "build/$preset/Testing/Temporary/LastTest.log"
+    fi
+    return "$status"
+}
+
 mkdir -p build
 if [ "$sanitizers" = yes ]; then
     build asan
-    echo "== asan: test"
-    ctest --preset asan -j "$jobs"
+    tested asan
     build tsan
-    echo "== tsan: test"
     # TSan's shadow memory does not cover the addresses of kernels with much address randomisation.
     same_addresses="setarch $(uname -m) -R"
     $same_addresses true 2>/dev/null || same_addresses=""
-    $same_addresses ctest --preset tsan -j "$jobs"
+    # shellcheck disable=SC2086
+    tested tsan $same_addresses
 fi
 
 if [ "$fuzz_seconds" -gt 0 ]; then
@@ -84,9 +96,8 @@ fi
 # An existing build folder may have been configured without them.
 # In CI kernels are compiled for one architecture and its PTX: for all three they take too long there.
 build release -DFDSERVER_TESTS=ON -DFDSERVER_BENCH=ON ${CI:+-DCMAKE_CUDA_ARCHITECTURES=90}
-echo "== release: test"
 status=0
-ctest --preset release -j "$jobs" || status=$?
+tested release || status=$?
 if grep -h '^SKIPPED' build/release/Testing/Temporary/LastTest.log >build/skipped.txt; then
     echo "== release: not tested here"
     cat build/skipped.txt
