@@ -95,7 +95,7 @@ struct fdclient_params {
                              resident need only their shape and dtype */
     int priority;         /* −100 to 100: among your jobs the highest goes first */
     const char *placement; /* not get: the name of a device, "cuda:1"; or "spread": by the waiting
-                              work alone; by default where the job is expected to be done first */
+                              work alone; by default where the job is expected to finish first */
     uint64_t timeout_us;   /* from its receipt; "TIMEOUT" where it is not done then */
     bool detach;           /* it continues without the connection; out_is_field set too */
     bool out_is_field;     /* keep the result resident: result.field */

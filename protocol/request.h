@@ -82,8 +82,8 @@ struct request {
     int priority;        /* among the jobs of its user: the highest goes first */
     uint64_t timeout_us; /* from its receipt; 0: none */
     bool detach;         /* continues without its connection; its result is a field */
-    char placement[24];  /* not get: "spread", or a device's name, of which the server knows
-                            whether there is one; "": not given */
+    char placement[24];  /* not get: "spread" or a device's name, which the server looks up; "": not
+                            given */
 
     /* Operators: the job as its parameters describe it. Only the server knows the type of a
      * resident input, with which request_job() completes the job. Until then each of three axes of

@@ -167,10 +167,9 @@ static void on_timer_closed(uv_handle_t *handle)
 {
     struct device *device = handle->data;
     struct devices *devices = device->devices;
-    region_device_gone(device);
-    list_remove(&device->link);
     channel_queue_free(&device->queue);
-    free(device);
+    list_remove(&device->link);
+    list_push(&devices->gone, &device->link);
     if (list_empty(&devices->list))
         uv_unref((uv_handle_t *)&devices->ended);
 }
@@ -314,6 +313,7 @@ bool devices_open(struct devices *devices)
         log_error("the end of a worker could not be heard");
         return false;
     }
+    list_init(&devices->gone);
     uv_unref((uv_handle_t *)&devices->ended); /* it is waited for while there is a device */
     kernels_open(&devices->kernels, devices);
     return start_open();
@@ -367,37 +367,16 @@ void device_close_all(struct devices *devices)
     }
 }
 
+void devices_free(struct devices *devices)
+{
+    LIST_DRAIN (struct device, device, &devices->gone, link)
+        free(device);
+}
+
 const char *device_state_name(const struct device *device)
 {
     static const char *const names[] = {"starting", "ready", "down", "closed"};
     if (device->state == DEVICE_READY && heartbeat_is_stalled(&device->heartbeat))
         return "stalled";
     return names[device->state];
-}
-
-struct device *device_place(struct devices *devices, struct user *user)
-{
-    if (user->device)
-        return user->device;
-    struct device *best = NULL;
-    LIST_EACH (struct device, device, &devices->list, link) {
-        const bool ready = device->state == DEVICE_READY;
-        const bool best_ready = best && best->state == DEVICE_READY;
-        if (!best || (ready && !best_ready) ||
-            (ready == best_ready && (device->users < best->users || (device->users == best->users &&
-                                                                     device->bytes < best->bytes))))
-            best = device;
-    }
-    user->device = best;
-    best->users++;
-    return best;
-}
-
-void device_unplace(struct user *user)
-{
-    if (!user->device || user->counters.jobs || user->counters.fields || user->arrays ||
-        user->mapped_regions)
-        return;
-    user->device->users--;
-    user->device = NULL;
 }

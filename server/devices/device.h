@@ -53,8 +53,8 @@ struct device_events {
     void (*granted)(struct task *task);
     /* … or its region cannot be mapped. */
     void (*region_lost)(struct task *task, enum status status);
-    /* All copies to the field that it puts have ended. */
-    void (*put_arrived)(struct task *task);
+    /* All copies of a field that the task awaited have ended. */
+    void (*copied)(struct task *task, const struct field *field);
     /* So many passes of a RUN are done. */
     void (*progress)(struct order *order, uint64_t passes);
     /* The order has ended, once; what its FINISHED said, NULL where it was a copy. */
@@ -66,8 +66,6 @@ struct device_events {
     void (*settled)(struct device *device, bool ready);
 };
 
-enum { DEVICES_MOST = 64 };
-
 struct devices {
     uv_loop_t *loop;
     const struct config *config;
@@ -78,9 +76,10 @@ struct devices {
     struct arena arena;
     struct kernels kernels;
     struct list list;  /* struct device */
-    uint32_t count;    /* that were opened, those that were left out again too */
+    struct list gone;  /* … that have ended: arrays may still name them */
+    uint32_t count;    /* numbers given out; devices left out at the start keep theirs */
     uv_signal_t ended; /* SIGCHLD */
-    unsigned hosts;    /* of them on the host, which share its memory */
+    uint32_t hosts;    /* of them on the host, which share its memory */
     bool has_gpu;
     uint64_t heard_ns; /* when a worker last sent something */
     uint64_t last_array, last_region;
@@ -128,7 +127,7 @@ struct device {
     struct list tasks; /* struct task, all of the device's that are not finished */
     struct schedule schedule;
     struct contention contention; /* between the users */
-    uint32_t users;               /* placed here */
+    uint32_t due_users;           /* users whose due_ns here is not 0 (server/users/user.h) */
 };
 
 /* Be ready to start workers, before there is any client. False: a line of the log says why. */
@@ -139,6 +138,9 @@ bool devices_open(struct devices *devices);
 bool device_open(struct devices *devices, const char *name);
 /* Stop all workers for good; `devices->list` empties once they are reaped. */
 void device_close_all(struct devices *devices);
+
+/* At the end, after the loop. */
+void devices_free(struct devices *devices);
 
 /* Leave a device that was never ready out; it goes when its worker has been reaped. */
 void device_forget(struct device *device);
@@ -180,12 +182,6 @@ void device_cancel(struct device *device, struct order *order);
 
 /* "starting", "ready", "down", "closed"; "stalled": ready, and silent for a second. */
 const char *device_state_name(const struct device *device);
-
-/* The device for the user's next array: the one where the user's other things are, else the one
- * with the most room. So all of a user's work goes to one device, while there is any. */
-struct device *device_place(struct devices *devices, struct user *user);
-/* Call when a job, field, array or region is gone: a user who holds nothing may be placed anew. */
-void device_unplace(struct user *user);
 
 /* orders.c, for device.c. The worker says something; false: it does not keep to the channel's
  * rules. */

@@ -10,6 +10,7 @@
 static void charge(struct field *field, uint64_t bytes)
 {
     USER_COUNT(field->user, bytes, bytes);
+    field->user->part[field->device->number]->bytes += bytes;
     field->device->bytes += bytes;
     if (!field->resident)
         USER_COUNT(field->user, queue_bytes, bytes);
@@ -42,31 +43,34 @@ bool field_queue_has_room(const struct user *user, uint64_t bytes, struct failur
                     user->users->counters.queue_bytes, bytes, failure);
 }
 
-struct field *field_new(struct devices *devices, struct user *user, const struct array_type *type,
+bool field_has_room(const struct device *device, const struct user *user, uint64_t bytes,
+                    struct failure *failure)
+{
+    const struct device_user *part = user->part[device->number];
+    return has_room(STATUS_OVER_BUDGET, "your arrays", user->users->config->user_bytes,
+                    user->counters.bytes, bytes, failure) &&
+           field_queue_has_room(user, bytes, failure) &&
+           (reserve_allows(device->memory_bytes, device->bytes, part ? part->bytes : 0, bytes) ||
+            full(STATUS_OVER_BUDGET, device->name, reserve_most(device->memory_bytes), bytes,
+                 failure));
+}
+
+struct field *field_new(struct device *device, struct user *user, const struct array_type *type,
                         struct failure *failure)
 {
-    struct device *device = device_place(devices, user);
-    const uint64_t own = user->counters.bytes;
-    if (!has_room(STATUS_OVER_BUDGET, "your arrays", devices->config->user_bytes, own, type->bytes,
-                  failure) ||
-        !field_queue_has_room(user, type->bytes, failure))
+    if (!user_part(user, device->number, failure) ||
+        !field_has_room(device, user, type->bytes, failure))
         return NULL;
-    if (!reserve_allows(device->memory_bytes, device->bytes, own, type->bytes)) {
-        full(STATUS_OVER_BUDGET, device->name, reserve_most(device->memory_bytes), type->bytes,
-             failure);
-        return NULL;
-    }
     struct field *field = memory_new(user, sizeof *field, NULL, failure);
     if (!field)
         return NULL;
     field->user = user;
     field->device = device;
-    field->array = ++devices->last_array;
+    field->array = ++device->devices->last_array;
     field->type = *type;
     field->references = 1;
     list_init(&field->accesses);
     list_push(&device->arrays, &field->device_link);
-    user->arrays++;
     charge(field, type->bytes);
     device_allocate(device, field);
     return field;
@@ -87,8 +91,6 @@ void field_release(struct field *field)
         device_release(field->device, field);
         charge(field, -field->type.bytes);
     }
-    field->user->arrays--;
-    device_unplace(field->user);
     memory_release(field->user, sizeof *field);
     free(field);
 }
@@ -140,7 +142,6 @@ void field_withdraw(struct field *field)
     RB_REMOVE(field_tree, tree_of(field->user), field);
     field->id = 0;
     USER_COUNT(field->user, fields, -1);
-    device_unplace(field->user);
     field_release(field);
 }
 

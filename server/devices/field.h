@@ -27,7 +27,7 @@ struct field {
     uint32_t references;
     uint32_t copies;          /* of it that the worker has not finished */
     struct span copied;       /* the copies to it, where there is a trace */
-    struct task *put;         /* waits for them; NULL: none */
+    struct task *awaited_by;  /* waits for them; NULL: none */
     struct region_use source; /* what the worker is copying to it lies there */
     bool lost;                /* with its worker */
     bool torn;                /* a job that wrote it was stopped half-way */
@@ -45,12 +45,18 @@ struct access {
     bool granted;
 };
 
-/* A new array of `type` for the user, with one reference: charged to the user, the device and the
- * queue, and ordered from the worker. NULL, before anything is allocated, where one of them has no
- * room: OVER_BUDGET, of the queue QUEUE_FULL, or TOO_LARGE where it never will have; with need and
- * limit. */
-struct field *field_new(struct devices *devices, struct user *user, const struct array_type *type,
+/* A new array of `type` for the user on the device, with one reference: charged to the user, the
+ * device and the queue, and ordered from the worker. NULL, before anything is allocated, where one
+ * of them has no room: OVER_BUDGET, of the queue QUEUE_FULL, or TOO_LARGE where it never will have;
+ * with need and limit. */
+struct field *field_new(struct device *device, struct user *user, const struct array_type *type,
                         struct failure *failure);
+
+/* Is there room for so many bytes more of the user's on the device? False with the failure set, as
+ * above. The last eighth of its memory is for users who have little there
+ * (server/users/reserve.h). */
+bool field_has_room(const struct device *device, const struct user *user, uint64_t bytes,
+                    struct failure *failure);
 
 /* Is there room for so much more of the user's jobs in the queue? False with the failure set, as
  * above. */

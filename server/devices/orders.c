@@ -48,21 +48,26 @@ static void send_copy(struct device *device, const struct slab *slab)
 
 static void send_order(struct device *device, const struct order *order);
 
-/* Send what the user's window lets go. */
-static void send_some(struct device *device, struct user *user)
+static struct send_window *window_of(const struct device *device, const struct user *user)
 {
+    return &user->part[device->number]->window;
+}
+
+/* Send what the user's window lets go. */
+static void send_some(struct device *device, const struct user *user)
+{
+    struct send_window *window = window_of(device, user);
     const uint64_t now_ns = uv_hrtime();
-    for (struct record *record;
-         (record = send_window_next(&user->window, &device->contention, now_ns));)
+    for (struct record *record; (record = send_window_next(window, &device->contention, now_ns));)
         if (record->is_order)
             send_order(device, LIST_ENTRY(record, struct order, record));
         else
             send_copy(device, LIST_ENTRY(record, struct slab, record));
 }
 
-static void answered(struct device *device, struct user *user, const struct record *record)
+static void answered(struct device *device, const struct user *user, const struct record *record)
 {
-    send_window_answered(&user->window, record);
+    send_window_answered(window_of(device, user), record);
     send_some(device, user);
 }
 
@@ -78,7 +83,8 @@ static void copy(struct field *field, uint64_t offset, struct slab *slab, uint64
         .cost_ns = copy_ns > SEND_WINDOW_RECORD_NS ? copy_ns : SEND_WINDOW_RECORD_NS};
     list_push(&device->copies, &slab->link);
     field->copies++;
-    send_window_add(&field->user->window, &device->contention, &slab->record, uv_hrtime());
+    send_window_add(window_of(device, field->user), &device->contention, &slab->record,
+                    uv_hrtime());
     send_some(device, field->user);
 }
 
@@ -244,13 +250,13 @@ static void send_order(struct device *device, const struct order *order)
 
 void device_order(struct device *device, struct order *order)
 {
-    struct user *user = order->user;
+    const struct user *user = order->user;
     order->next_running = NULL;
     order->stopped = false;
     *bucket_place(device, order->id) = order;
     order->record =
         (struct record){.is_order = true, .cost_ns = order->is_short ? SEND_WINDOW_RECORD_NS : 0};
-    send_window_add(&user->window, &device->contention, &order->record, uv_hrtime());
+    send_window_add(window_of(device, user), &device->contention, &order->record, uv_hrtime());
     send_some(device, user);
 }
 
@@ -274,8 +280,11 @@ static void copy_ended(struct slab *slab, bool ok)
         arena_release(&field->device->devices->arena, slab);
     else
         slab->copied(slab, slab->context, ok);
-    if (ok && field->put && !field->copies)
-        field->device->devices->events->put_arrived(field->put);
+    struct task *task = field->copies ? NULL : field->awaited_by;
+    if (task) {
+        field->awaited_by = NULL;
+        field->device->devices->events->copied(task, field);
+    }
     field_release(field);
 }
 
@@ -283,8 +292,8 @@ void orders_forget(struct device *device)
 {
     memset(device->running, 0, sizeof device->running);
     LIST_EACH (struct user, user, &device->devices->users->list, link)
-        if (user->device == device)
-            send_window_clear(&user->window);
+        if (user->part[device->number])
+            send_window_clear(window_of(device, user));
 }
 
 void orders_lose(struct device *device)
@@ -357,7 +366,8 @@ static double piece_ns(const struct device *device, const struct order *order)
 {
     const struct job *job = order->job;
     if (!is_host(device))
-        return (double)schedule_estimate(&order->user->flow, job) / (double)job_passes(job);
+        return (double)schedule_estimate(&order->user->part[device->number]->flow, job) /
+               (double)job_passes(job);
     const bool solves = job->operator_id == OPERATOR_DIFFUSION && job->more.scheme == SCHEME_ADI;
     return HOST_POINT_NS * job_point_work(job) *
            (double)(solves ? job_points(job) : job->n[AXIS_X]);

@@ -158,12 +158,6 @@ void region_worker_gone(struct device *device)
     }
 }
 
-void region_device_gone(struct device *device)
-{
-    LIST_DRAIN (struct mapping, mapping, &device->regions, link)
-        mapping->device = NULL;
-}
-
 /* A use that has all that it waited for, or cannot have it; NULL: there is none. */
 static struct region_use *first_waited(const struct region *region)
 {
@@ -278,6 +272,12 @@ bool region_use(struct region_use *use, const struct user *user, struct device *
     use->waits = use->mapping->state != REGION_MAPPED || region->held;
     list_push(&region->uses, &use->link);
     return true;
+}
+
+bool region_is_lost(const struct user *user, uint64_t id, const struct device *device)
+{
+    const struct region *region = find_region(user, id);
+    return region && region->mapping[device->number].state == REGION_LOST;
 }
 
 void region_use_share(struct region_use *use, const struct region_use *with)

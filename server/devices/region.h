@@ -109,6 +109,8 @@ bool region_use(struct region_use *use, const struct user *user, struct device *
 struct region *region_check(const struct user *user, const struct device *device,
                             const struct array *array, uint64_t bytes, bool writes,
                             const char *parameter, struct failure *failure);
+/* Could the device not map the user's region of that id? */
+bool region_is_lost(const struct user *user, uint64_t id, const struct device *device);
 void region_use_end(struct region_use *use);
 /* Its task is answered, and may write there until the use ends: jobs that come now wait for that.
  */
@@ -124,8 +126,6 @@ bool region_would_overlap(const struct user *user, const struct array *a, const 
 /* What a device says of its worker. */
 void region_worker_ready(struct device *device);
 void region_worker_gone(struct device *device);
-/* It has no worker any more, and is about to be freed: regions may outlive it on others. */
-void region_device_gone(struct device *device);
 /* False: it is none that it was told to map. */
 bool region_mapped(struct device *device, uint64_t number, enum status status);
 

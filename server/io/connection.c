@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "server/users/memory.h"
 #include "server/io/io.h"
+#include "server/jobs/placement.h"
 #include "server/jobs/task.h"
 
 #include <errno.h>
@@ -348,6 +349,7 @@ static void close_now(struct connection *connection)
     outbox_close(&connection->outbox);
     LIST_DRAIN (struct task, task, &connection->client.tasks, client_link)
         task_hang_up(task);
+    placement_forget(&connection->client);
     list_push(&connection->io->closed, &connection->changed_link);
 }
 
@@ -421,7 +423,7 @@ void connection_open(struct io *io, int descriptor)
         (struct region_owner){.user = connection->user, .answer = message_region_answered};
     list_init(&connection->regions.regions);
     list_init(&connection->bounds.link);
-    upload_init(&connection->upload, io->jobs, connection->user, io->drop_buffer, on_resume);
+    upload_init(&connection->upload, &connection->client, io->drop_buffer, on_resume);
     outbox_init(&connection->outbox, io, connection->user, descriptor);
     list_push(&io->connections, &connection->link);
     USER_COUNT(connection->user, connections, 1);

@@ -1,5 +1,6 @@
 #include "server/io/connection.h"
 #include "server/io/io.h"
+#include "server/jobs/placement.h"
 #include "server/jobs/requirements.h"
 #include "server/jobs/task.h"
 
@@ -8,13 +9,16 @@ static bool call_register(struct connection *connection, const struct request *r
 {
     const int descriptor = connection->passed.descriptor;
     connection->passed.descriptor = -1;
-    struct devices *devices = connection->io->jobs->devices;
-    if (!connection->io->jobs->draining)
-        return region_register(devices, &connection->regions,
-                               device_place(devices, connection->user), request, descriptor,
+    struct device *device = NULL;
+    if (connection->io->jobs->draining)
+        failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
+    else
+        device = placement_of_array(&connection->client, 0, failure);
+    if (device)
+        return region_register(device->devices, &connection->regions, device, request, descriptor,
                                failure);
     passing_close(descriptor, &connection->user->passed);
-    return failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
+    return false;
 }
 
 /* Methods that are answered at once pack their result. False with the failure set. */
@@ -24,7 +28,7 @@ static bool call_at_once(struct connection *connection, struct request *request,
     struct user *user = connection->user;
     struct field *field;
     if (request->dry_run)
-        return dry_run(connection->io->jobs, user, request, result, failure);
+        return dry_run(&connection->client, request, &connection->upload, result, failure);
     switch (request->method) {
     case METHOD_LIST_FIELDS:
         return report_fields(result, user, request, failure);

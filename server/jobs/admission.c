@@ -2,6 +2,7 @@
 
 #include "protocol/request_job.h"
 #include "server/users/memory.h"
+#include "server/jobs/relay.h"
 #include "server/jobs/requirements.h"
 #include "server/jobs/upload.h"
 
@@ -24,13 +25,15 @@ bool admission_open(const struct jobs *jobs, const struct user *user, struct fai
     return true;
 }
 
-/* Bytes of the arrays that the task has come to, each once; `own`: but for resident fields, and
- * with its blocks. */
+/* Bytes of the arrays that the task has come to, each once, and of those that are copied to them;
+ * `own`: but for resident fields, and with its blocks. */
 static uint64_t held_bytes(const struct task *task, bool own)
 {
     const struct field *held[CHAIN_LINKS * OP_ARRAYS];
     size_t count = 0;
     uint64_t bytes = script_bytes(task->script) + (own ? task->block_bytes : 0);
+    for (const struct relay *relay = task->relays; relay; relay = relay->next)
+        bytes += own && relay->from->resident ? 0 : relay->from->type.bytes;
     for (uint32_t k = 0; k < task->count; k++)
         for (int i = 0; i < OP_ARRAYS; i++) {
             const struct field *field = task->op[k].array[i];
@@ -60,7 +63,7 @@ static void explain(const struct task *task, uint64_t bytes, bool in_queue, stru
 struct field *admission_new_array(const struct task *task, const struct array_type *type,
                                   struct failure *failure)
 {
-    struct field *field = field_new(task->jobs->devices, task->user, type, failure);
+    struct field *field = field_new(task->device, task->user, type, failure);
     if (!field && (failure->code == STATUS_OVER_BUDGET || failure->code == STATUS_QUEUE_FULL))
         explain(task, type->bytes, failure->code == STATUS_QUEUE_FULL, failure);
     return field;
@@ -117,6 +120,10 @@ static bool take_array(struct op *op, int i, const struct taking *taking,
         found = arrival ? arrival->field : NULL;
         if (!found)
             failure_set(failure, STATUS_PROTOCOL, taking->parameter, "its data did not arrive");
+    }
+    if (found && found->device != op->task->device) {
+        op->read[i] = relay_add(op->task, found, failure);
+        return op->read[i] != NULL;
     }
     if (found)
         op->read[i] = field_reference(found);
@@ -369,8 +376,8 @@ static void ask_accesses(struct task *task)
             if (op->out[i] && op->out[i]->resident)
                 note_access(op, op->out[i], true);
         for (int i = 0; i < OP_READS; i++)
-            if (op->read[i] && op->read[i]->resident)
-                note_access(op, op->read[i], false);
+            if (op->read[i] && relay_source(task, op->read[i])->resident)
+                note_access(op, relay_source(task, op->read[i]), false);
     }
     for (uint32_t k = 0; k < task->count; k++)
         for (uint32_t i = 0; i < task->op[k].accesses; i++) {

@@ -1,5 +1,5 @@
 
-#include "server/jobs/jobs.h"
+#include "server/jobs/placement.h"
 #include "server/jobs/requirements.h"
 #include "numerics/stability.h"
 
@@ -48,14 +48,14 @@ static void write_dt(msgpack_packer *packer, const struct requirements *needs)
 }
 
 /* All arrays are there at once. Every round runs the operators and copies regions in; the rest is
- * copied once. */
+ * copied once, and `relayed` bytes from another device to this one. */
 static void write_answer(msgpack_packer *packer, const struct requirements *needs, uint32_t count,
                          const struct request_chain *chain, const struct flow *flow,
-                         const struct device *device)
+                         const struct device *device, uint64_t relayed)
 {
     const double repeat = chain ? (double)chain->repeat : 1;
-    uint64_t bytes = 0;
-    double ns = 0;
+    uint64_t bytes = relayed;
+    double ns = 2 * copy_ns(relayed);
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t array_bytes = needs[i].type.bytes, operand_bytes = needs[i].operand_bytes;
         const uint64_t once = needs[i].copied - needs[i].copied_again;
@@ -86,16 +86,19 @@ static void write_answer(msgpack_packer *packer, const struct requirements *need
     }
 }
 
-bool dry_run(struct jobs *jobs, struct user *user, struct request *request, msgpack_packer *packer,
-             struct failure *failure)
+bool dry_run(struct client *client, struct request *request, const struct upload *upload,
+             msgpack_packer *packer, struct failure *failure)
 {
-    const struct device *device = device_place(jobs->devices, user);
+    struct user *const user = client->user;
+    const struct device *device = NULL;
     struct requirements needs[CHAIN_LINKS];
     uint32_t count = 0;
     const bool ok = requirements_expand(user, request, failure) &&
-                    requirements_find(jobs, user, device, request, needs, &count, failure);
+                    (device = placement_of_job(client, request, upload, failure)) &&
+                    requirements_find(client->jobs, user, device, request, needs, &count, failure);
     if (ok)
-        write_answer(packer, needs, count, request->chain, &user->flow, device);
+        write_answer(packer, needs, count, request->chain, &user->part[device->number]->flow,
+                     device, placement_copied_bytes(client, request, upload, device));
     requirements_free(needs, count);
     return ok;
 }

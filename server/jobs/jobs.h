@@ -48,6 +48,7 @@ enum { CLIENT_ANSWERED = 32 };
 struct client {
     struct jobs *jobs;
     struct user *user;
+    struct device *home;                /* for its arrays (placement.h); NULL: none yet */
     struct outbox *outbox;              /* for the calls */
     struct list tasks;                  /* struct task */
     uint64_t answered[CLIENT_ANSWERED]; /* msgids of the last tasks that ended, a ring */

@@ -6,7 +6,9 @@
 #include "protocol/request_chain.h"
 #include "server/jobs/job_script.h"
 
+struct client;
 struct jobs;
+struct upload;
 
 /* An operator's. */
 struct requirements {
@@ -43,5 +45,5 @@ void requirements_free(struct requirements *needs, uint32_t count);
  * "seconds" of one round without copies, diffusion's with "dt" and "dt_max". False with the failure
  * set where the job itself would be refused for what it is; whether there is room for it now is not
  * looked at. Fills in the types of resident operands, and what links take of one another. */
-bool dry_run(struct jobs *jobs, struct user *user, struct request *request, msgpack_packer *packer,
-             struct failure *failure);
+bool dry_run(struct client *client, struct request *request, const struct upload *upload,
+             msgpack_packer *packer, struct failure *failure);

@@ -133,7 +133,7 @@ static bool publish(struct task *task)
         script->reached = field;
         if (script->program.round < script->program.rounds)
             script->array[SCRIPT_FRESH] =
-                field_new(task->jobs->devices, task->user, &task->op->type, failure);
+                field_new(task->device, task->user, &task->op->type, failure);
     }
     if (failure->code)
         snprintf(failure->parameter, sizeof failure->parameter, "snapshot");

@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "server/jobs/admission.h"
 #include "server/jobs/answer.h"
+#include "server/jobs/placement.h"
+#include "server/jobs/relay.h"
 #include "server/jobs/requirements.h"
 #include "server/users/memory.h"
 
@@ -43,6 +45,7 @@ static bool with_worker(const struct task *task)
 static void step_to_answer(struct task *task)
 {
     struct schedule *schedule = &task->device->schedule;
+    placement_set_due(task, 0);
     if (task->state == TASK_QUEUED)
         schedule_remove(schedule, &task->entry);
     if (with_worker(task))
@@ -74,8 +77,8 @@ static void op_release(struct op *op)
             free(op->small[i]);
             op->small[i] = NULL;
         }
-    if (op->in[0] && op->in[0]->put == op->task)
-        op->in[0]->put = NULL;
+    if (op->in[0] && op->in[0]->awaited_by == op->task)
+        op->in[0]->awaited_by = NULL;
     op_let_go(op->array, OP_ARRAYS);
     free(op->block);
     op->block = NULL;
@@ -92,6 +95,7 @@ static void release(struct task *task)
 {
     arena_forget(&task->small_waiter);
     list_remove(&task->granted_link);
+    relays_release(task);
     for (uint32_t i = 0; i < task->count; i++)
         op_release(&task->op[i]);
     script_release(task->script);
@@ -129,7 +133,6 @@ static void task_end(struct task *task)
     script_free(task->script);
     memory_release(user, task->front_bytes);
     free(task);
-    device_unplace(user);
     task_dispatch(device);
 }
 
@@ -416,10 +419,8 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
     const uint64_t bytes =
         sizeof(struct task) + count * sizeof(struct op) + answers * sizeof(struct task_answer);
     struct task *task = memory_new(user, bytes, NULL, failure);
-    if (!task) {
-        USER_COUNT(user, ended[TASK_REFUSED], 1);
+    if (!task)
         return NULL;
-    }
     task->jobs = jobs;
     task->user = user;
     task->front_bytes = bytes;
@@ -447,11 +448,15 @@ bool task_accept(struct client *client, struct request *request, const struct up
         USER_COUNT(user, ended[TASK_REFUSED], 1);
         return false;
     }
-    struct task *task = new_task(jobs, user, request, failure);
-    if (!task)
+    struct device *device = placement_of_job(client, request, upload, failure);
+    struct task *task = device ? new_task(jobs, user, request, failure) : NULL;
+    if (!task) {
+        USER_COUNT(user, ended[TASK_REFUSED], 1);
         return false;
+    }
     task->client = client;
-    task->device = device_place(jobs->devices, user);
+    task->device = device;
+    task->part = user->part[device->number];
     task->id = ++jobs->last_task;
     task->msgid = request->msgid;
     task->message_ns = message_ns;
@@ -475,6 +480,7 @@ bool task_accept(struct client *client, struct request *request, const struct up
     if (request->timeout_us && request->timeout_us <= most_us)
         deadline_set(&jobs->deadlines, &task->deadline,
                      task->received_ns + request->timeout_us * 1000);
+    placement_set_due(task, task_cost_ns(task));
     task_begin(task);
     return true;
 }

@@ -6,7 +6,8 @@
  *                └── a put that was copied, a get that was granted ──────────┘
  *
  * WAITING: for fields that earlier requests still use, for regions that are being mapped, for a
- * slab for its small input, or (put) for its upload to arrive on the device. RUNNING: its order is
+ * slab for its small input, for inputs to be copied from other devices (relay.h), or (put) for its
+ * upload to arrive on the device. RUNNING: its order is
  * with the worker or, where it takes more than one (job_script.h), the next is about to be, or
  * waits for a snapshot to be sent. A put from a region and a get to one are copied by the worker in
  * their turn, as operators run. A task is stopped where it is cancelled, its time is up, or its
@@ -18,6 +19,7 @@
 #include "server/jobs/jobs.h"
 #include "server/devices/field.h"
 
+struct relay;
 struct upload;
 
 enum {
@@ -75,6 +77,7 @@ struct task {
     struct client *client; /* NULL: it is gone */
     struct user *user;
     struct device *device;
+    struct device_user *part; /* of it, the user's */
     enum task_kind kind;
     enum task_state state;
     enum task_stop stop;       /* why it does not go on, where it does not */
@@ -87,11 +90,13 @@ struct task {
     bool is_named;            /* the answer is a map by name */
     uint64_t repeat;          /* so often the operators run, one after another */
     struct entry entry;       /* on the device */
+    int64_t due_ns;           /* that it adds to part->due_ns (placement.h) */
     int64_t device_ns;        /* that it took there, once FINISHED */
     struct deadline deadline; /* set where it has a timeout, until it is answered */
     uint32_t ungranted;       /* accesses and places that it waits for */
     uint64_t block_bytes;     /* of its operators' and its script's, charged to the queue */
     struct slab_waiter small_waiter;
+    struct relay *relays;          /* of inputs that lie on other devices */
     struct order order;            /* where it is but one … */
     struct script *script;         /* … else NULL; owned */
     struct reply *reply;           /* REPLYING: its answer; else a snapshot that is on its way */
@@ -141,12 +146,17 @@ extern const struct device_events task_events;
 
 /* Send small inputs on their way, and go on with what has all that it waits for. */
 void task_begin(struct task *task);
+/* Go on with a task that may have all that it waits for now. */
+void task_proceed(struct task *task);
 /* Run what can run on the device. */
 void task_dispatch(struct device *device);
 /* Hand an order of the task to its device, under that id. */
 void task_order(struct task *task, struct order *order, uint64_t id);
 /* A part of its script has ended. */
 void task_part_ended(struct task *task);
+
+/* What it will take on its device, by estimate. */
+int64_t task_cost_ns(const struct task *task);
 
 /* What an operator is as one order, without an id. */
 void op_order(const struct op *op, struct order *order);

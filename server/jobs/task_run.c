@@ -1,6 +1,7 @@
 /* A task on its device: from what it waits for, over its orders, to what its worker says of them.
  */
 #include "server/jobs/job_script.h"
+#include "server/jobs/relay.h"
 #include "server/jobs/task.h"
 
 #include <stdio.h>
@@ -116,9 +117,9 @@ static int64_t copy_ns(const struct task *task)
     return schedule_copy(bytes);
 }
 
-static int64_t cost_ns(const struct task *task)
+int64_t task_cost_ns(const struct task *task)
 {
-    const struct flow *flow = &task->user->flow;
+    const struct flow *flow = &task->part->flow;
     double ns = 0;
     for (uint32_t i = 0; i < task->count && task->kind == TASK_OPERATOR; i++)
         ns += (double)schedule_estimate(flow, &task->op[i].job);
@@ -137,8 +138,8 @@ static void make_ready(struct task *task)
     }
     task_step(task, TASK_READY);
     task->entry.arrival = task->id;
-    task->entry.cost_ns = cost_ns(task);
-    schedule_add(&task->device->schedule, &task->user->flow, &task->entry);
+    task->entry.cost_ns = task_cost_ns(task);
+    schedule_add(&task->device->schedule, &task->part->flow, &task->entry);
     task_dispatch(task->device);
 }
 
@@ -186,40 +187,46 @@ static bool is_torn(const struct task *task)
 {
     for (uint32_t k = 0; k < task->count; k++)
         for (int i = 0; i < OP_READS; i++) {
-            const struct field *read = task->op[k].read[i];
-            if (read && read->torn && !is_written(task, k, read))
+            struct field *const read = task->op[k].read[i];
+            if (read && relay_source(task, read)->torn && !is_written(task, k, read))
                 return true;
         }
     return false;
 }
 
-static void on_put_arrived(struct task *task)
+static void put_arrived(struct task *task)
 {
-    struct field *field = task->op->in[0];
-    field->put = NULL;
     task_trace_begin(task);
     task_trace_finished(task, NULL);
-    if (field->refused)
+    if (task->op->in[0]->refused)
         task_fail(task, STATUS_OUT_OF_MEMORY, "the device could not allocate the field");
     else
         task_succeed(task);
 }
 
-static void proceed(struct task *task)
+void task_proceed(struct task *task)
 {
     if (task->state != TASK_WAITING || !has_all(task))
         return;
-    if (task->kind == TASK_PUT && !task->op->in_place[0].region) {
-        struct field *field = task->op->in[0];
-        field->put = task;
-        if (!field->copies)
-            on_put_arrived(task);
+    if (is_torn(task)) {
+        task_fail(task, STATUS_FIELD_LOST, "a job that wrote the field was stopped half-way");
         return;
     }
-    if (is_torn(task))
-        task_fail(task, STATUS_FIELD_LOST, "a job that wrote the field was stopped half-way");
-    else
+    if (!relays_go_on(task))
+        return;
+    if (task->kind != TASK_PUT || task->op->in_place[0].region)
         make_ready(task);
+    else if (task->op->in[0]->copies)
+        task->op->in[0]->awaited_by = task;
+    else
+        put_arrived(task);
+}
+
+/* Where the worker of its own device is gone, worker_lost() follows. */
+static void on_copied(struct task *task, const struct field *field)
+{
+    if (!field->lost || field->device != task->device)
+        task_proceed(task);
 }
 
 static void on_slab(struct slab_waiter *waiter)
@@ -229,14 +236,14 @@ static void on_slab(struct slab_waiter *waiter)
         for (int i = 0; i < OP_READS; i++) {
             const struct field *field = task->op[k].read[i];
             if (field && field->lost)
-                return; /* device_lost() follows */
+                return; /* worker_lost() follows */
         }
     for (uint32_t k = 0; k < task->count; k++)
         if (!upload_small(&task->op[k])) {
             arena_wait(&task->jobs->devices->arena, waiter);
             return;
         }
-    proceed(task);
+    task_proceed(task);
 }
 
 void task_begin(struct task *task)
@@ -258,7 +265,7 @@ static void on_granted(struct task *task)
         return;
     jobs->granting = true;
     LIST_DRAIN (struct task, next, &jobs->granted, granted_link)
-        proceed(next);
+        task_proceed(next);
     jobs->granting = false;
 }
 
@@ -360,7 +367,7 @@ static void on_finished(struct order *order, enum status status, const struct ch
             task->device_ns += copy_ns(task);
     }
     if (status == STATUS_OK && order->kind == ORDER_RUN)
-        schedule_learn(&task->user->flow, order->job, device_us);
+        schedule_learn(&task->part->flow, order->job, device_us);
     if (task->script) {
         script_order_ended(task, order, status);
         task_part_ended(task);
@@ -409,7 +416,7 @@ static void on_worker_lost(struct device *device)
 
 const struct device_events task_events = {.granted = on_granted,
                                           .region_lost = on_region_lost,
-                                          .put_arrived = on_put_arrived,
+                                          .copied = on_copied,
                                           .progress = on_progress,
                                           .finished = on_finished,
                                           .worker_lost = on_worker_lost};

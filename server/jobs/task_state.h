@@ -3,7 +3,7 @@
 #pragma once
 
 enum task_state {
-    TASK_WAITING,  /* for fields in use, for a slab, or (put) for its copies */
+    TASK_WAITING,  /* for fields in use, a slab, copies from other devices, or (put) its upload */
     TASK_QUEUED,   /* for its turn on the device */
     TASK_RUNNING,  /* with the worker */
     TASK_STOPPING, /* with the worker, which was told to stop it */

@@ -1,6 +1,7 @@
 #include "server/jobs/upload.h"
 
 #include "server/jobs/admission.h"
+#include "server/jobs/placement.h"
 #include "server/users/memory.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 static struct arena *arena_of(const struct upload *upload)
 {
-    return &upload->jobs->devices->arena;
+    return &upload->client->jobs->devices->arena;
 }
 
 static struct arrival *latest(struct upload *upload)
@@ -20,7 +21,7 @@ static void make_void(struct upload *upload, struct arrival *arrival)
 {
     field_release(arrival->field);
     if (arrival->numbers)
-        memory_release(upload->user, arrival->expected);
+        memory_release(upload->client->user, arrival->expected);
     free(arrival->numbers);
     arrival->field = NULL;
     arrival->numbers = NULL;
@@ -43,21 +44,20 @@ static void release_slab(struct upload *upload)
 static void on_slab(struct slab_waiter *waiter)
 {
     struct upload *upload = LIST_ENTRY(waiter, struct upload, waiter);
-    if (!arena_take(arena_of(upload), upload->user, SHARE_UPLOAD, 1, &upload->slab))
+    if (!arena_take(arena_of(upload), upload->client->user, SHARE_UPLOAD, 1, &upload->slab))
         arena_wait(arena_of(upload), waiter);
     upload->resume(upload);
 }
 
-void upload_init(struct upload *upload, struct jobs *jobs, struct user *user, void *dropped,
+void upload_init(struct upload *upload, struct client *client, void *dropped,
                  void (*resume)(struct upload *upload))
 {
     memset(upload, 0, sizeof *upload);
-    upload->jobs = jobs;
+    upload->client = client;
     upload->dropped = dropped;
-    upload->user = user;
     upload->resume = resume;
-    upload->waiter =
-        (struct slab_waiter){.user = user, .share = SHARE_UPLOAD, .count = 1, .ready = on_slab};
+    upload->waiter = (struct slab_waiter){
+        .user = client->user, .share = SHARE_UPLOAD, .count = 1, .ready = on_slab};
     list_init(&upload->waiter.link);
 }
 
@@ -81,7 +81,7 @@ void upload_drop(struct upload *upload)
     arena_forget(&upload->waiter);
     for (uint32_t i = 0; i < upload->count; i++)
         make_void(upload, &upload->arrivals[i]);
-    memory_release(upload->user, upload->count * sizeof *upload->arrivals);
+    memory_release(upload->client->user, upload->count * sizeof *upload->arrivals);
     free(upload->arrivals);
     upload->arrivals = NULL;
     upload->count = 0;
@@ -107,7 +107,16 @@ static void begin_numbers(struct upload *upload, struct arrival *arrival)
                           "the numbers of a message's parameters take at most %d bytes",
                           LIMIT_BLOCK_BYTES);
     else
-        arrival->numbers = memory_new(upload->user, arrival->expected, arrival->name.text, failure);
+        arrival->numbers =
+            memory_new(upload->client->user, arrival->expected, arrival->name.text, failure);
+}
+
+static void begin_field(struct upload *upload, struct arrival *arrival,
+                        const struct array_type *type)
+{
+    struct device *device = placement_of_array(upload->client, type->bytes, &upload->failure);
+    if (device)
+        arrival->field = field_new(device, upload->client->user, type, &upload->failure);
 }
 
 /* A new array: reserve its memory before the first byte of it is taken. */
@@ -127,13 +136,13 @@ static void begin_array(struct upload *upload, struct arrival *arrival,
         return;
     }
     /* Arrays are charged as they come, so jobs must be counted here as well. */
-    if (!admission_open(upload->jobs, upload->user, failure))
+    if (!admission_open(upload->client->jobs, upload->client->user, failure))
         return;
     arrival->expected = type.bytes;
     if (arrival->is_numbers)
         begin_numbers(upload, arrival);
     else
-        arrival->field = field_new(upload->jobs->devices, upload->user, &type, failure);
+        begin_field(upload, arrival, &type);
 }
 
 /* Room for one more; false: the message has too many, or there is no memory. */
@@ -148,7 +157,7 @@ static bool add_arrival(struct upload *upload, const struct splitter_payload *pa
         return failure_set(&upload->failure, STATUS_OUT_OF_MEMORY, NULL,
                            "the server is out of memory");
     upload->arrivals = arrivals;
-    memory_hold(upload->user, sizeof *arrivals);
+    memory_hold(upload->client->user, sizeof *arrivals);
     bool is_numbers;
     const struct failure_place name = request_payload_place(payload, &is_numbers);
     arrivals[upload->count++] = (struct arrival){
@@ -219,7 +228,7 @@ void *upload_place(struct upload *upload, uint64_t due, size_t *room)
         *room = (size_t)due;
         return arrival->numbers + arrival->placed;
     }
-    if (!upload->slab && !arena_take(arena, upload->user, SHARE_UPLOAD, 1, &upload->slab)) {
+    if (!upload->slab && !arena_take(arena, upload->client->user, SHARE_UPLOAD, 1, &upload->slab)) {
         arena_wait(arena, &upload->waiter);
         return NULL;
     }
@@ -234,7 +243,7 @@ void upload_placed(struct upload *upload, size_t bytes)
     struct arrival *arrival = latest(upload);
     if (arrival)
         arrival->placed += bytes;
-    USER_COUNT(upload->user, bytes_in, bytes);
+    USER_COUNT(upload->client->user, bytes_in, bytes);
     if (!upload->slab)
         return;
     upload->slab_fill += (uint32_t)bytes;

@@ -28,8 +28,7 @@ struct arrival {
 };
 
 struct upload {
-    struct jobs *jobs;
-    struct user *user;
+    struct client *client;
     void *dropped;            /* UPLOAD_DROP_BYTES that payload goes to which nobody wants */
     struct arrival *arrivals; /* count of them, at most LIMIT_ARRAYS */
     uint32_t count;
@@ -41,7 +40,7 @@ struct upload {
 };
 
 /* resume() is called when an upload that waited for a slab can go on. */
-void upload_init(struct upload *upload, struct jobs *jobs, struct user *user, void *dropped,
+void upload_init(struct upload *upload, struct client *client, void *dropped,
                  void (*resume)(struct upload *upload));
 
 /* A payload begins. */

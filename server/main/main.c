@@ -342,6 +342,7 @@ int main(int argc, char **argv)
     turn_free_closed(&server.io);
     trace_close(server.devices.trace);
     kernels_free(&server.devices.kernels);
+    devices_free(&server.devices);
     arena_close(&server.devices.arena);
     msgpack_zone_destroy(&server.io.message);
     log_info("ended (%d)", server.exit_status);

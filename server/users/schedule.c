@@ -166,12 +166,6 @@ static void flows_changed(struct schedule *schedule)
 
 void schedule_add(struct schedule *schedule, struct flow *flow, struct entry *entry)
 {
-    if (flow->schedule != schedule) {
-        if (flow->schedule) /* another device's */
-            memset(flow->rate, 0, sizeof flow->rate);
-        flow->schedule = schedule;
-        flow->start_ns = schedule->now_ns;
-    }
     if (list_empty(&flow->link)) {
         struct flow *const only = only_flow(schedule);
         if (only)

@@ -42,15 +42,14 @@ struct schedule {
 
 enum length { SHORT, LONG, LASTING, LENGTHS };
 
-/* A user's part of a schedule; of one at a time. */
+/* A user's part of a schedule. */
 struct flow {
     struct list link;
-    const struct schedule *schedule; /* where its times are from; NULL: it is new */
-    struct list waiting[LENGTHS];    /* struct entry, in the order in which they will go */
-    int64_t start_ns;                /* of its next job, in virtual time */
-    uint32_t handed[LENGTHS];        /* that are with the worker */
-    int64_t handed_ns;               /* estimated, of the short ones of these */
-    uint32_t resting;                /* of them all */
+    struct list waiting[LENGTHS]; /* struct entry, in the order in which they will go */
+    int64_t start_ns;             /* of its next job, in virtual time */
+    uint32_t handed[LENGTHS];     /* that are with the worker */
+    int64_t handed_ns;            /* estimated, of the short ones of these */
+    uint32_t resting;             /* of them all */
     /* Of the one that is with the worker and not short: since when, by the clock, and for how long
      * of that no other flow was there. */
     uint64_t since_ns[LENGTHS];

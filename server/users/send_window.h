@@ -25,7 +25,7 @@ struct record {
     bool is_order;   /* a struct order's; else a struct slab's */
 };
 
-/* A user's; of one device at a time. */
+/* A user's to one device. */
 struct send_window {
     struct list waiting; /* struct record */
     int64_t there_ns;    /* the cost of those in flight */

@@ -9,6 +9,9 @@
 
 #include <uv/tree.h>
 
+/* Devices of a server, by number. */
+enum { DEVICES_MOST = 64 };
+
 /* Fields that have an id, in its order. */
 RB_HEAD(field_tree, field);
 
@@ -39,23 +42,28 @@ struct bounds_user {
     struct list waiting; /* struct connection */
 };
 
+/* A user's part of one device. */
+struct device_user {
+    struct flow flow;          /* of the device's time */
+    struct send_window window; /* to its worker */
+    uint64_t bytes;            /* of the user's arrays there */
+    int64_t due_ns;            /* that the user's jobs there will take, by estimate; 0: none */
+    uint32_t homes;            /* connections of the user's whose home it is */
+};
+
 struct user {
     struct list link;
     struct users *users;
     uid_t uid;
     struct counters counters;
     struct field_tree field_tree;
-    uint64_t arrays;         /* on the device, resident or of a job */
-    uint32_t mapped_regions; /* that have a place on the device */
     struct list region_list; /* struct region */
     uint32_t slabs[SHARE_COUNT];
     struct slab_queue slab_queues[SHARE_COUNT];
-    struct passing_account passed; /* descriptors of theirs that wait to be closed */
-    struct device *device;         /* where all the user's work goes while there is any */
-    struct flow flow;              /* of that device's time */
-    struct send_window window;     /* to its worker */
-    struct kernel_account kernels; /* compiled for the user's stencils */
-    struct turn_user turn;         /* of the loop's time */
+    struct passing_account passed;          /* descriptors of theirs that wait to be closed */
+    struct device_user *part[DEVICES_MOST]; /* by the device's number; NULL: never had any */
+    struct kernel_account kernels;          /* compiled for the user's stencils */
+    struct turn_user turn;                  /* of the loop's time */
     struct bounds_user bounds;
 };
 
@@ -66,3 +74,7 @@ struct user {
 /* The user with that uid, made at first sight. Users are few, and kept as long as the process
  * lives: threads that close what a user passed count it in `passed`. NULL: no memory. */
 struct user *user_find(struct users *users, uid_t uid);
+
+/* The user's part of the device of that number, made at first sight and kept as long as the user.
+ * NULL with OUT_OF_MEMORY. */
+struct device_user *user_part(struct user *user, uint32_t device, struct failure *failure);

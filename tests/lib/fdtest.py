@@ -28,7 +28,8 @@ import numpy
 import pytest
 
 BUILD = pathlib.Path(os.environ.get("FDSERVER_BUILD", "build/release")).resolve()
-DEVICE = os.environ.get("FDSERVER_TEST_DEVICE", "host")
+DEVICE = os.environ.get("FDSERVER_TEST_DEVICE", "host")  # or several, as --device has them
+ONE_DEVICE = DEVICE.split(",")[0]  # of daemons that a test starts by itself, where it does not say
 # The time after which an expected event counts as missing; no test measures time.
 PATIENCE_S = float(os.environ.get("FDSERVER_TEST_PATIENCE_S", 120))
 
@@ -302,7 +303,7 @@ def upload_begin(msgid, method, shape, dtype="<f4", **params):
 class Daemon:
     """fdserver on its own socket, with its log in a file or in `stderr`."""
 
-    def __init__(self, *options, device=DEVICE, env=None, listen=True, wait=True, stderr=None, program=None, **popen):
+    def __init__(self, *options, device=ONE_DEVICE, env=None, listen=True, wait=True, stderr=None, program=None, **popen):
         self.folder = tempfile.mkdtemp(prefix="fdserver-")
         atexit.register(shutil.rmtree, self.folder, ignore_errors=True)  # for daemons that are never stopped
         os.chmod(self.folder, 0o755)
@@ -433,8 +434,8 @@ class Daemon:
 
 @pytest.fixture(scope="module")
 def daemon(request):
-    """One daemon for all tests of a file; its options are the file's OPTIONS."""
-    with Daemon(*getattr(request.module, "OPTIONS", ())) as running:
+    """One daemon for all tests of a file; its options are the file's OPTIONS, its devices the file's DEVICE."""
+    with Daemon(*getattr(request.module, "OPTIONS", ()), device=getattr(request.module, "DEVICE", DEVICE)) as running:
         yield running
 
 
@@ -501,10 +502,10 @@ def in_threads(*functions):
         raise failures[0]
 
 
-def assert_serves(client):
+def assert_serves(client, **params):
     """One small derivative, checked."""
     f = wave(64)
-    numpy.testing.assert_allclose(client.out("derivative", f=f, axis="x"), derivative(f), atol=1e-5)
+    numpy.testing.assert_allclose(client.out("derivative", f=f, axis="x", **params), derivative(f), atol=1e-5)
 
 
 def restart_worker(client):

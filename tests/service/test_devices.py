@@ -1,4 +1,4 @@
-"""A server with two devices: each user is served by one of them, chosen by the number of users of each."""
+"""A server with two devices: homes of connections, memory, and workers that end."""
 
 import os
 import shutil
@@ -30,8 +30,8 @@ def test_both_serve(daemon):
 
 
 @needs_root
-def test_users_are_spread_and_make_room_when_they_have_gone(daemon):
-    """Users who connect one after another each get the device without users."""
+def test_connections_of_several_users_are_spread(daemon):
+    """Users who connect one after another each get the device that is nobody's home."""
     with Client(daemon.path) as client:
         mine = client.put(wave(1024))
         assert client.put(wave(8)) and {f["device"] for f in client.call("list")["fields"]} == {"host"}
@@ -51,8 +51,8 @@ def test_users_are_spread_and_make_room_when_they_have_gone(daemon):
 
 
 @needs_root
-def test_of_as_many_users_the_emptier_device_is_taken(daemon):
-    """One user on each device: the third is given the one with fewer bytes."""
+def test_without_connections_the_emptier_device_is_taken(daemon):
+    """A third user is given the one with fewer bytes."""
     def keep(points):
         def put():
             with Client(daemon.path) as other:

@@ -3,9 +3,10 @@
 import numpy
 import pytest
 
-from fdtest import Client, Daemon, ENDLESS, MiB, as_user, derivative, eventually, needs_root, wave
+from fdtest import Client, Daemon, ENDLESS, ONE_DEVICE, MiB, as_user, derivative, eventually, needs_root, wave
 
 OPTIONS = ("--staging-bytes", 16 * MiB, "--mode", "0666")
+DEVICE = ONE_DEVICE
 
 LARGE = (24, 512, 512)  # 24 MiB: more than a socket takes
 

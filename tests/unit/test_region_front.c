@@ -438,21 +438,3 @@ TEST(test_a_second_use_is_on_the_same_device, open_devices, close_devices)
     region_use_end(&job[1].second);
     assert_int_equal(answers, 2);
 }
-
-/* The server leaves: a device may be freed while the region is still used on another. */
-TEST(test_a_device_goes_before_the_region, open_devices, close_devices)
-{
-    register_here();
-    assert_false(start_job(0, HERE));
-    assert_true(start_job(1, THERE));
-    map(THERE, STATUS_OK);
-    end_job(&job[1]);
-    region_hang_up(&owner);
-    device[THERE].state = DEVICE_CLOSED;
-    region_worker_gone(&device[THERE]);
-    region_device_gone(&device[THERE]);
-    memset(&device[THERE], 0xaa, sizeof device[THERE]);
-    end_job(&job[0]);
-    assert_unmaps(1, 0);
-    list_init(&device[THERE].regions); /* for close_devices() */
-}

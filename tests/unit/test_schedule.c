@@ -423,25 +423,6 @@ TEST(a_job_that_leaves_the_queue_is_forgotten, begin, end)
         free(works[i]);
 }
 
-TEST(another_devices_times_mean_nothing_here, begin, end)
-{
-    static struct schedule other;
-    schedule_init(&other, clock_of_the_device);
-    struct work work = {0};
-    entry_init(&work.entry);
-    work.entry.cost_ns = 1000000 * MS;
-    schedule_add(&other, &flows[0], &work.entry);
-    assert_ptr_equal(schedule_next(&other), &work.entry);
-    schedule_done(&other, &work.entry, 1000000 * MS);
-    for (int i = 0; i < 100; i++) {
-        add(0, 0, MS, MS);
-        add(1, 0, MS, MS);
-    }
-    while (ended[0] + ended[1] < 100)
-        turn_of_the_device();
-    assert_in_range(ended[0], 48, 52);
-}
-
 static struct job cube_job(uint64_t n)
 {
     struct job job;
