@@ -7,7 +7,7 @@ import subprocess
 import numpy
 import pytest
 
-from fdtest import PATIENCE_S, Client, Daemon, as_user, binary, derivative, needs_root, wave
+from fdtest import PATIENCE_S, Client, Daemon, as_user, binary, derivative, eventually, needs_root, wave
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +65,13 @@ def test_without_connections_the_emptier_device_is_taken(daemon):
             with Client(daemon.path) as other:
                 other.free(field)
         return free
-    large, first = as_user(60001, keep(1 << 16))
-    small, second = as_user(60002, keep(16))
-    third, where = as_user(60003, keep(16))
+
+    def visit(uid, points):
+        eventually(lambda: daemon.stats()["connections"] == 1, "no connection but the one that asks")
+        return as_user(uid, keep(points))
+    large, first = visit(60001, 1 << 16)
+    small, second = visit(60002, 16)
+    third, where = visit(60003, 16)
     assert {first, second} == {"host", "host:1"} and where == second
     for uid, field in ((60001, large), (60002, small), (60003, third)):
         as_user(uid, drop(field))
