@@ -367,7 +367,11 @@ class Daemon:
         return self.device()["generation"]
 
     def worker_pids(self):
-        return [device["pid"] for device in self.info()["devices"]]
+        """Once every device has a worker: a pid of 0 would stand for the tests themselves."""
+        def pids():
+            found = [device["pid"] for device in self.info()["devices"]]
+            return all(found) and found
+        return eventually(pids, "a worker of every device")
 
     def kill_worker(self, wait=True):
         """Kill the first device's worker, and wait for the next one; returns the generation of the killed one."""
@@ -524,10 +528,9 @@ def settled(daemon):
             stats = client.call("stats")
             return stats if jobs_under_way(stats) == 0 else None
         stats = eventually(idle, "no job under way")
-        devices = client.call("info")["devices"]
         return (stats["totals"]["fields"], stats["totals"]["bytes"],
-                [device["fields_bytes"] for device in devices],
-                [descriptors(pid) for pid in [daemon.pid] + [d["pid"] for d in devices]])
+                [device["fields_bytes"] for device in client.call("info")["devices"]],
+                [descriptors(pid) for pid in [daemon.pid] + daemon.worker_pids()])
 
 
 def jobs_under_way(stats):

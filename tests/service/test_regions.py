@@ -11,8 +11,8 @@ import tempfile
 import msgpack
 import pytest
 
-from fdtest import (Client, Daemon, MiB, Region, descriptors, eventually, lingering_socket, needs_root, request_bytes,
-                    settled, wave)
+from fdtest import (ONE_DEVICE, Client, Daemon, MiB, Region, descriptors, eventually, lingering_socket, needs_root,
+                    request_bytes, settled, wave)
 
 OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20")
 
@@ -355,8 +355,8 @@ def test_a_region_goes_with_its_connection(daemon, unchanged):
             client.send("diffusion", f=region.place(like=f), out=region.place(2 * f.nbytes), steps=10**7, cfl=1)
             eventually(lambda: daemon.stats()["queue"]["running"], "the job running")
         if stage == "queued":
-            client.send("diffusion", f=f, steps=10**7, cfl=1)
-            client.send("diffusion", f=region.place(like=f), steps=10**7, cfl=1)
+            client.send("diffusion", f=f, steps=10**7, cfl=1, placement=ONE_DEVICE)
+            client.send("diffusion", f=region.place(like=f), steps=10**7, cfl=1, placement=ONE_DEVICE)
             eventually(lambda: daemon.stats()["queue"]["queued"], "the second job queued")
         if stage in ("unregistering", "queued"):
             client.send("unregister", region=region.id)
@@ -453,13 +453,13 @@ def test_a_killed_worker_costs_no_region(unchanged, daemon, client):
     kept.register(client, writable=False)
     expected = client.out("laplacian", f=f)
     for _ in range(3):
-        job = client.send("diffusion", f=region.place(like=f), out=region.place(2 * size), steps=10**7, cfl=1)
+        job = client.send("diffusion", f=region.place(like=f), out=region.place(2 * size), steps=10**7, cfl=1,
+                          placement=ONE_DEVICE)
         eventually(lambda: daemon.stats()["queue"]["running"], "the job running")
-        worker, = daemon.worker_pids()
-        os.kill(worker, signal.SIGKILL)
+        os.kill(daemon.worker_pids()[0], signal.SIGKILL)
         assert refused(client, job, "DEVICE_LOST").retryable
         # At once: it waits for the next worker to map the region.
-        out = client.out("laplacian", f=kept.place(like=f), out=region.place(size))
+        out = client.out("laplacian", f=kept.place(like=f), out=region.place(size), placement=ONE_DEVICE)
         assert out["region"] == region.id
         assert (region.array("<f4", f.shape, size) == expected).all()
     again = Region(size)
