@@ -34,14 +34,32 @@ static bool is_less(const double a[COSTS], const double b[COSTS])
     return a[i] < b[i];
 }
 
+/* The lists are as long as their counts say: none of them is cleared for each job. */
+static void demand_begin(struct demand *demand, const struct client *client,
+                         const struct upload *upload)
+{
+    demand->client = client;
+    demand->upload = upload;
+    demand->count = demand->regions = 0;
+    demand->new_bytes = demand->result_bytes = 0;
+    demand->pinned = NULL;
+}
+
+/* Of what it reads, that which lies on other devices. */
+static uint64_t copied_bytes(const struct demand *demand, const struct device *device)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < demand->count; i++)
+        bytes += demand->read[i]->device != device ? demand->read[i]->type.bytes : 0;
+    return bytes;
+}
+
 /* Would the device refuse it, for want of room or of a region that it could not map? */
 static bool refuses(const struct device *device, const struct demand *demand)
 {
     const struct user *user = demand->client->user;
     struct failure failure = {0};
-    uint64_t bytes = demand->new_bytes + demand->result_bytes;
-    for (uint32_t i = 0; i < demand->count; i++)
-        bytes += demand->read[i]->device != device ? demand->read[i]->type.bytes : 0;
+    const uint64_t bytes = demand->new_bytes + demand->result_bytes + copied_bytes(demand, device);
     bool refuses = !field_has_room(device, user, bytes, &failure);
     for (uint32_t i = 0; i < demand->regions; i++)
         refuses = refuses || region_is_lost(user, demand->region[i], device);
@@ -99,7 +117,9 @@ void placement_forget(struct client *client)
 struct device *placement_of_array(struct client *client, uint64_t bytes, struct failure *failure)
 {
     struct device *home = client->home;
-    const struct demand demand = {.client = client, .new_bytes = bytes};
+    struct demand demand;
+    demand_begin(&demand, client, NULL);
+    demand.new_bytes = bytes;
     if (home && home->state == DEVICE_READY && !refuses(home, &demand))
         return home;
     struct device *device = cheapest(&demand, home_cost);
@@ -286,19 +306,18 @@ static struct device *choose(struct client *client, const struct request *reques
 uint64_t placement_copied_bytes(struct client *client, const struct request *request,
                                 const struct upload *upload, const struct device *device)
 {
-    struct demand demand = {.client = client, .upload = upload};
+    struct demand demand;
     struct failure failure = {0};
-    uint64_t bytes = 0;
+    demand_begin(&demand, client, upload);
     find_arrays(&demand, request, &failure);
-    for (uint32_t i = 0; i < demand.count; i++)
-        bytes += demand.read[i]->device != device ? demand.read[i]->type.bytes : 0;
-    return bytes;
+    return copied_bytes(&demand, device);
 }
 
 struct device *placement_of_job(struct client *client, const struct request *request,
                                 const struct upload *upload, struct failure *failure)
 {
-    struct demand demand = {.client = client, .upload = upload};
+    struct demand demand;
+    demand_begin(&demand, client, upload);
     if (!find_arrays(&demand, request, failure))
         return NULL;
     if (request->method == METHOD_GET)
