@@ -318,6 +318,15 @@ static bool check_sample(struct random *random, const struct sample *sample)
     return ok;
 }
 
+/* A sample of which only the job is there; freed. */
+static bool check_completed(struct random *random, struct sample *sample, bool probes)
+{
+    sample_complete(random, sample, probes);
+    const bool ok = check_sample(random, sample);
+    sample_free(sample);
+    return ok;
+}
+
 static bool check_family(struct random *random, enum family family, uint64_t max_points)
 {
     struct sample sample;
@@ -390,10 +399,7 @@ static bool check_any_probes(struct random *random, int i)
     do
         random_job(random, 1000, &sample.job);
     while (sample.job.operator_id != OPERATOR_DIFFUSION || sample.job.steps > 9);
-    sample_complete(random, &sample, true);
-    const bool ok = check_sample(random, &sample);
-    sample_free(&sample);
-    return ok;
+    return check_completed(random, &sample, true);
 }
 
 /* ADI with lines of several parts in a block's shared memory, or that it does not hold, along any
@@ -413,10 +419,7 @@ static bool check_long_lines(struct random *random, int i)
         job->batch = 1;
         job->steps = 1 + (uint64_t)(i % 2);
     } while (!job_check(job, INFINITY, &failure));
-    sample_complete(random, &sample, i % 2);
-    const bool ok = check_sample(random, &sample);
-    sample_free(&sample);
-    return ok;
+    return check_completed(random, &sample, i % 2);
 }
 
 /* div(k grad) and biharmonics in grids that their streaming kernels take. */
@@ -434,10 +437,7 @@ static bool check_columns(struct random *random, int i)
     } while (job->axes < AXIS_COUNT || job->more.coordinates ||
              (!job->more.coefficient && job->operator_id != OPERATOR_BIHARMONIC) ||
              !job_check(job, INFINITY, &failure));
-    sample_complete(random, &sample, false);
-    const bool ok = check_sample(random, &sample);
-    sample_free(&sample);
-    return ok;
+    return check_completed(random, &sample, false);
 }
 
 /* Mostly sides with closures. */
@@ -477,10 +477,7 @@ static bool check_faces(struct random *random, int i)
              job->more.stagger || job->operator_id == OPERATOR_BIHARMONIC ||
              (i % 2 && job->operator_id < OPERATOR_GRADIENT) ||
              !job_check(job, INFINITY, &failure));
-    sample_complete(random, &sample, false);
-    const bool ok = check_sample(random, &sample);
-    sample_free(&sample);
-    return ok;
+    return check_completed(random, &sample, false);
 }
 
 /* Sums of a point's neighbours in rows of any length that several blocks share, and what a pass
