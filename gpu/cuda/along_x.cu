@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(ALONG_X_THREADS, sizeof(T) == 4 ? 12 : 10)
 template <typename T, int R> static void choose_tile(along_x_shape<T, R> *shape, int units)
 {
     constexpr int V = 16 / sizeof(T);
-    const int64_t packs = (shape->total + V - 1) / V;
+    const int64_t packs = blocks_of(shape->total, V);
     int64_t together = V, wanted = packs / (4 * units);
     while (together > 1 && shape->n * (together / 2) % V == 0)
         together /= 2;
@@ -293,7 +293,7 @@ static cudaError_t launch_along_x(const struct geometry *g, const struct table_p
     shape.edges = takes_edges(plan);
     shape.apart[SIDE_LOW] = leaves_edges(plan) ? g->low[AXIS_X] : R;
     shape.apart[SIDE_HIGH] = leaves_edges(plan) ? axis->n - g->high[AXIS_X] : R;
-    const int64_t blocks = (shape.total + shape.points - 1) / shape.points;
+    const int64_t blocks = blocks_of(shape.total, shape.points);
     const size_t bytes = (shape.points + 2 * REACH * V) * sizeof(T);
     const bool added = has_terms(plan, pass);
     const auto kernel = shape.rows == 0  ? along_x_kernels<T, R, CUT>(added)

@@ -148,14 +148,14 @@ template <typename T, int R, int V> struct along_x_indexed_launcher {
         shape.centre = weights_of<T, R>(plan, pass).centre;
         shape.terms = terms_of<T>(plan, pass);
         shape.by_index = index_rows_of(g, pass);
-        shape.parts = (shape.n + Row::WIDE - 1) / Row::WIDE;
+        shape.parts = blocks_of(shape.n, Row::WIDE);
         /* Enough warps to fill the device, of marches that are worth their taps. */
-        const int64_t most = ((int64_t)g->units * 16 + shape.parts - 1) / shape.parts;
+        const int64_t most = blocks_of((int64_t)g->units * 16, shape.parts);
         const int64_t worth = shape.rows / (2 * Row::AHEAD);
         shape.marches = worth < 1 ? 1 : worth < most ? worth : most;
         const kernel_pair<along_x_indexed_shape<T, R>, T> kernel = {along_x_indexed_kernel<T, R, V>,
                                                                     nullptr};
-        return launch_blocks(kernel, (shape.parts * shape.marches + Row::WARPS - 1) / Row::WARPS,
+        return launch_blocks(kernel, blocks_of(shape.parts * shape.marches, Row::WARPS),
                              dim3(32 * Row::WARPS), g, &shape, pass->in[0], pass->out[0],
                              sizeof(Row));
     }

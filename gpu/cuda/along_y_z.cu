@@ -366,16 +366,16 @@ static cudaError_t launch_windows(const kernel_pair<along_y_z_shape<T, R>, T> &k
 {
     const int64_t most = GRID_MOST, width = columns * (int64_t)sizeof(T);
     const int64_t row = shape->stride * (int64_t)sizeof(T);
-    int64_t together = ((side < row ? side : row) + width - 1) / width;
+    int64_t together = blocks_of(side < row ? side : row, width);
     if (together * most < blocks)
-        together = (blocks + most - 1) / most;
+        together = blocks_of(blocks, most);
     if (g->jobs > 1) /* small: all of them is in L2 */
         together = blocks;
     cudaError_t error = cudaSuccess;
     for (; shape->from < windows && error == cudaSuccess; shape->from += most) {
         const int64_t left = windows - shape->from;
         const dim3 grid((unsigned)together, (unsigned)(left < most ? left : most),
-                        (unsigned)((blocks + together - 1) / together));
+                        (unsigned)blocks_of(blocks, together));
         error = launch_grid(kernel, grid, dim3(threads), g, shape, in, out, shared);
     }
     return error;
@@ -396,8 +396,8 @@ static cudaError_t launch_direct(const struct geometry *g, along_y_z_shape<T, R>
         kernel.several = along_y_z_kernel<T, R, S, V, CENTRED, job_arrays>;
     if (g->plan->indexed)
         kernel = {along_y_z_kernel<T, R, S, V, INDEXED, one_job>, nullptr};
-    return launch_windows(kernel, g, shape, (shape->end - shape->begin + S - 1) / S,
-                          (shape->columns + threads - 1) / threads, threads * V,
+    return launch_windows(kernel, g, shape, blocks_of(shape->end - shape->begin, S),
+                          blocks_of(shape->columns, threads), threads * V,
                           row <= SHORT_BYTES || row % 32 != 0 ? SIDE_SHORT_BYTES : SIDE_BYTES,
                           threads, g->plan->indexed ? sizeof(window_taps<T, R, S>) : 0, in, out);
 }
@@ -455,13 +455,13 @@ static cudaError_t launch_unaligned(const struct geometry *g, const struct table
 {
     constexpr int S = unaligned_window(R);
     along_y_z_shape<float, R> shape = make_shape<float, R>(g, pass);
-    const int64_t most = UNALIGNED_COLUMNS, inner = (shape.stride + most - 1) / most;
+    const int64_t most = UNALIGNED_COLUMNS, inner = blocks_of(shape.stride, most);
     shape.inner = (uint32_t)inner;
-    shape.columns = (uint32_t)((shape.stride + inner - 1) / inner);
+    shape.columns = (uint32_t)blocks_of(shape.stride, inner);
     shape.magic = inverse(shape.inner);
     shape.blocks = (uint32_t)(inner * (shape.total / shape.n / shape.stride));
     const kernel_pair<along_y_z_shape<float, R>, float> kernel = {unaligned_kernel<R, S>, nullptr};
-    return launch_windows(kernel, g, &shape, (shape.end - shape.begin + S - 1) / S, shape.blocks,
+    return launch_windows(kernel, g, &shape, blocks_of(shape.end - shape.begin, S), shape.blocks,
                           shape.columns, SIDE_SHORT_BYTES, UNALIGNED_THREADS,
                           S * UNALIGNED_PITCH * sizeof(float), pass->in[0], pass->out[0]);
 }

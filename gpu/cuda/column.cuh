@@ -231,11 +231,11 @@ static int64_t divide_columns(const struct geometry *g, int each, int before, co
     }
     const int64_t rows = grid->high[AXIS_Y] - grid->low[AXIS_Y];
     const int64_t planes = grid->high[AXIS_Z] - grid->low[AXIS_Z];
-    grid->columns_x = (uint32_t)((grid->n[AXIS_X] + Column::X - 1) / Column::X);
-    grid->columns_y = (uint32_t)((rows + Column::HIGH - 1) / Column::HIGH);
+    grid->columns_x = (uint32_t)blocks_of(grid->n[AXIS_X], Column::X);
+    grid->columns_y = (uint32_t)blocks_of(rows, Column::HIGH);
     const int64_t columns = (int64_t)grid->columns_x * grid->columns_y * (int64_t)g->plan->batch;
     grid->length = (int32_t)column_length(planes, columns, (int64_t)g->units * each, before);
-    grid->marches = (uint32_t)((planes + grid->length - 1) / grid->length);
+    grid->marches = (uint32_t)blocks_of(planes, grid->length);
     return columns * grid->marches;
 }
 

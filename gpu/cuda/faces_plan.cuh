@@ -312,11 +312,6 @@ static void make_faces(const face_launcher &of, faces_made<T, R> *made, struct b
     }
 }
 
-static inline int64_t blocks_of(int64_t points, int64_t each)
-{
-    return (points + each - 1) / each;
-}
-
 /* Sides with a face. */
 template <typename T, int R> static int sides_of(const face_pair<T, R> &faces)
 {

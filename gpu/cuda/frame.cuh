@@ -292,7 +292,7 @@ static inline frame_shape frame_init(const struct geometry *g, int steps)
     for (int a = 0; a < FRAME_AXES; a++) {
         const int64_t results = shape.n[a] - (shape.cut[a] ? 2 * shape.reach : 0);
         if (shape.cut[a == AXIS_X ? AXIS_Y : AXIS_X] && results > 0)
-            shape.windows[a] = (int32_t)((results + step - 1) / step);
+            shape.windows[a] = (int32_t)blocks_of(results, step);
     }
     shape.tiles = shape.windows[AXIS_X] + shape.windows[AXIS_Y] +
                   (shape.cut[AXIS_X] && shape.cut[AXIS_Y] ? 1 : 0);

@@ -257,10 +257,10 @@ static cudaError_t launch_column(const struct geometry *g, const void *in,
     }
     n[AXIS_Z] *= (int64_t)plan->batch;
     const int64_t rows = g->high[AXIS_Y] - g->low[AXIS_Y];
-    const int64_t columns_x = (n[AXIS_X] + Column::X - 1) / Column::X;
-    const int64_t columns_y = (rows + Column::Y - 1) / Column::Y;
+    const int64_t columns_x = blocks_of(n[AXIS_X], Column::X);
+    const int64_t columns_y = blocks_of(rows, Column::Y);
     const int64_t blocks = columns_x * columns_y * (int64_t)plan->batch;
-    const int64_t groups = (blocks + g->units - 1) / g->units;
+    const int64_t groups = blocks_of(blocks, g->units);
     /* What columns do not fill the device, time after time, is better divided by
      * vector_operators.cu. */
     if (n[AXIS_X] < Column::X + Column::HALO || rows < Column::Y + R || blocks > INT32_MAX ||

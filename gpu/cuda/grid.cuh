@@ -306,6 +306,11 @@ static __device__ __forceinline__ bool boundary_find(const Shape &shape, uint64_
 
 /* --- launching --- */
 
+static inline int64_t blocks_of(int64_t points, int64_t each)
+{
+    return (points + each - 1) / each;
+}
+
 /* add(begin, end) for what is left of a box around the box [low, high) in it: before and after that
  * along one axis, then the next. Some may be empty. */
 template <class Add>
@@ -340,9 +345,9 @@ static inline int64_t column_length(int64_t planes, int64_t columns, int64_t res
 {
     int64_t best = INT64_MAX, best_length = planes;
     for (int64_t marches = 1; marches <= planes && marches <= 64; marches++) {
-        const int64_t length = (planes + marches - 1) / marches;
-        const int64_t blocks = columns * ((planes + length - 1) / length);
-        const int64_t time = (blocks + resident - 1) / resident * (length + before);
+        const int64_t length = blocks_of(planes, marches);
+        const int64_t blocks = columns * blocks_of(planes, length);
+        const int64_t time = blocks_of(blocks, resident) * (length + before);
         if (time < best) {
             best = time;
             best_length = length;

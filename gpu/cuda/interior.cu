@@ -404,9 +404,9 @@ static cudaError_t launch_interior(const struct geometry *g, const struct table_
     threads.y = power_of_two(size[AXIS_Y], threads.z > 1 ? 4 : 8);
     threads.x = power_of_two(size[AXIS_X], (threads.z > 1 ? MOST_THREADS : MOST_THREADS / 2) /
                                                threads.y / threads.z);
-    const int64_t columns = (size[AXIS_X] + threads.x - 1) / threads.x;
-    const int64_t blocks_y = (size[AXIS_Y] + threads.y - 1) / threads.y;
-    const int64_t blocks_z = (size[AXIS_Z] + threads.z - 1) / threads.z;
+    const int64_t columns = blocks_of(size[AXIS_X], threads.x);
+    const int64_t blocks_y = blocks_of(size[AXIS_Y], threads.y);
+    const int64_t blocks_z = blocks_of(size[AXIS_Z], threads.z);
     if (columns > INT32_MAX || blocks_y > UINT32_MAX || blocks_z > UINT32_MAX)
         return cudaErrorInvalidConfiguration;
     shape.blocks_y = (uint32_t)blocks_y;

@@ -305,11 +305,6 @@ static __global__ void __launch_bounds__(PADDING_THREADS)
     }
 }
 
-static int64_t blocks_of(int64_t points, int64_t each)
-{
-    return (points + each - 1) / each;
-}
-
 static int rounded_up(int64_t n, int unit)
 {
     return (int)(blocks_of(n, unit) * unit);

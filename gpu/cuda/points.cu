@@ -5,11 +5,6 @@
 
 enum { THREADS = 128 };
 
-static int64_t blocks_of(const struct boundary_rest *rest)
-{
-    return (rest->points * rest->batch + THREADS - 1) / THREADS;
-}
-
 static __device__ __forceinline__ float scalar_point(const struct plan *plan, const float *field,
                                                      const int64_t at[AXIS_COUNT], bool impose,
                                                      int64_t i)
@@ -63,7 +58,10 @@ static cudaError_t launch_points(const struct geometry *g, const struct boundary
 {
     vector_jobs jobs = vector_jobs_of(g);
     void *arguments[] = {(void *)rest, (void *)pass, &jobs};
-    const dim3 grid((unsigned)blocks_of(rest), 1, g->jobs);
+    const int64_t blocks = blocks_of(rest->points * rest->batch, THREADS);
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    const dim3 grid((unsigned)blocks, 1, g->jobs);
     return cudaLaunchKernel(g->plan->form == PLAN_SCALAR ? points_kernel<T, false>
                                                          : points_kernel<T, true>,
                             grid, dim3(THREADS), arguments, 0, g->stream);
@@ -75,8 +73,6 @@ extern "C" cudaError_t boundary_launch(const struct geometry *g, const struct ta
     const cudaError_t error = faces_launch(g, pass, &rest);
     if (error != cudaSuccess || rest.points == 0)
         return error;
-    if (blocks_of(&rest) > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
     return g->plan->dtype == DTYPE_F32 ? launch_points<float>(g, &rest, pass)
                                        : launch_points<double>(g, &rest, pass);
 }

@@ -22,7 +22,7 @@ static cudaError_t launch_probes(const struct plan *plan, int slot, const void *
     const T *from = (const T *)field;
     T *to = (T *)values + row * plan->probes;
     void *arguments[] = {&slot, &from, &to};
-    const dim3 grid((unsigned)((plan->probes + THREADS - 1) / THREADS));
+    const dim3 grid((unsigned)blocks_of((int64_t)plan->probes, THREADS));
     return cudaLaunchKernel(probes_kernel<T>, grid, dim3(THREADS), arguments, 0, stream);
 }
 

@@ -259,11 +259,6 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* --- launching --- */
 
-static int64_t blocks_of(int64_t points, int64_t each)
-{
-    return (points + each - 1) / each;
-}
-
 /* Lay the interior out, V packs of P points a thread. Returns its blocks; more than INT32_MAX are
  * too many. */
 static int64_t lay_out(stencil_packs *grid, const struct geometry *g, int axes, int V, int P)

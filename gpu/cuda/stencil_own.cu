@@ -9,11 +9,6 @@
 
 enum { SHARED_OF_UNIT = 160 << 10 }; /* of a multiprocessor: its blocks divide it */
 
-static int64_t blocks_of(int64_t points, int64_t each)
-{
-    return (points + each - 1) / each;
-}
-
 static const struct stencil_kernel *const common[STENCIL_SHAPES] = {
     stencil_kernels_0, stencil_kernels_1, stencil_kernels_2, stencil_kernels_3,
     stencil_kernels_4, stencil_kernels_5, stencil_kernels_6, stencil_kernels_7};

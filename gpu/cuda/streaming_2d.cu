@@ -332,11 +332,11 @@ static cudaError_t launch_rows(const struct geometry *g, const struct table_pass
     shape.weights = weights_of<T, R>(plan, pass);
     shape.terms = terms_of<T>(plan, pass);
     shape.by_index = index_rows_of(g, pass);
-    shape.parts = (shape.n + Rows::WIDE - 1) / Rows::WIDE;
+    shape.parts = blocks_of(shape.n, Rows::WIDE);
     const int64_t rows = shape.end - shape.begin, columns = shape.parts * (int64_t)plan->batch;
     shape.length = (int32_t)column_length(
         rows, columns, (int64_t)g->units * Rows::WARPS * Rows::BLOCKS, 2 * R + Rows::AHEAD);
-    shape.marches = (rows + shape.length - 1) / shape.length;
+    shape.marches = blocks_of(rows, shape.length);
     shape.items = columns * shape.marches;
     kernel_pair<streaming_2d_shape<T, R>, T> kernel = {
         streaming_2d_kernel<T, R, ALIGNED, KIND, one_job>, nullptr};
@@ -345,8 +345,8 @@ static cudaError_t launch_rows(const struct geometry *g, const struct table_pass
     const size_t bytes = Rows::WARPS * sizeof(Rows);
     cudaFuncSetAttribute(g->jobs == 1 ? (const void *)kernel.one : (const void *)kernel.several,
                          cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    return launch_blocks(kernel, (shape.items + Rows::WARPS - 1) / Rows::WARPS,
-                         dim3(32 * Rows::WARPS), g, &shape, pass->in[0], pass->out[0], bytes);
+    return launch_blocks(kernel, blocks_of(shape.items, Rows::WARPS), dim3(32 * Rows::WARPS), g,
+                         &shape, pass->in[0], pass->out[0], bytes);
 }
 
 template <typename T>

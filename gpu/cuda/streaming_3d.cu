@@ -364,12 +364,12 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
     const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
     const int64_t planes = shape.high[AXIS_Z] - shape.low[AXIS_Z];
     shape.planes = (int32_t)axis[AXIS_Z].n;
-    shape.columns_x = (uint32_t)((shape.n + Column::X - 1) / Column::X);
-    shape.columns_y = (uint32_t)((rows + Column::Y - 1) / Column::Y);
+    shape.columns_x = (uint32_t)blocks_of(shape.n, Column::X);
+    shape.columns_y = (uint32_t)blocks_of(rows, Column::Y);
     const int64_t columns = (int64_t)shape.columns_x * shape.columns_y * (int64_t)plan->batch;
     shape.length = (int32_t)column_length(planes, columns, (int64_t)g->units * Column::BLOCKS,
                                           R + Column::AHEAD);
-    shape.marches = (uint32_t)((planes + shape.length - 1) / shape.length);
+    shape.marches = (uint32_t)blocks_of(planes, shape.length);
     const int64_t blocks = columns * shape.marches;
     static_assert(WIDE == LONG || sizeof(Column) <= 99 << 10, "what any device has");
     kernel_pair<streaming_3d_shape<T, R>, T> kernel = {
@@ -387,7 +387,7 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
 template <class Column> static bool has_long(const struct geometry *g)
 {
     const int64_t n = g->plan->axis[AXIS_X].n;
-    return g->jobs == 1 && (n + Column::X - 1) / Column::X * Column::X - n < n / 8 &&
+    return g->jobs == 1 && blocks_of(n, Column::X) * Column::X - n < n / 8 &&
            sizeof(Column) <= (size_t)block_shared_bytes();
 }
 

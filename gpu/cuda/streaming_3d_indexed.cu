@@ -456,11 +456,11 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
     const int64_t planes = shape.high[AXIS_Z] - shape.low[AXIS_Z];
     const int64_t high = warps * Column::ROWS;
     shape.planes = (int32_t)axis[AXIS_Z].n;
-    shape.columns_x = (uint32_t)((shape.n + Column::X - 1) / Column::X);
-    shape.columns_y = (uint32_t)((rows + high - 1) / high);
+    shape.columns_x = (uint32_t)blocks_of(shape.n, Column::X);
+    shape.columns_y = (uint32_t)blocks_of(rows, high);
     const int64_t columns = (int64_t)shape.columns_x * shape.columns_y * (int64_t)plan->batch;
     shape.length = (int32_t)column_length(planes, columns, g->units, R + Column::AHEAD);
-    shape.marches = (uint32_t)((planes + shape.length - 1) / shape.length);
+    shape.marches = (uint32_t)blocks_of(planes, shape.length);
     const kernel_pair<streaming_3d_indexed_shape<T, R>, T> kernel = {
         streaming_3d_indexed_kernel<T, R, ALIGNED>, nullptr};
     cudaFuncSetAttribute(kernel.one, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);

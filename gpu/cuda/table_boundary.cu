@@ -236,11 +236,6 @@ static bool find_face(const struct geometry *g, const table_pass *pass, int a, i
     return true;
 }
 
-static int64_t blocks_of(int64_t points, int64_t each)
-{
-    return (points + each - 1) / each;
-}
-
 /* Points of a line's end that a face of x reads of each component of the input. */
 static void find_points(const table_header *header, int use, int side, int64_t layers,
                         int64_t points[AXIS_COUNT])

@@ -334,10 +334,9 @@ static int temporal_2d_marches(int64_t rows, int64_t strips, int64_t warps, int6
     int best = 1;
     int64_t least = INT64_MAX;
     for (int64_t marches = 1; marches <= rows && marches <= 4 * warps / strips + 1; marches++) {
-        const int64_t march = ((rows + marches - 1) / marches + extra + round - 1) / round * round;
-        const int64_t frame =
-            (tiles * TEMPORAL_2D_WARPS * TEMPORAL_2D_FRAME_ROWS + march - 1) / march;
-        const int64_t waves = (strips * marches + frame + warps - 1) / warps;
+        const int64_t march = blocks_of(blocks_of(rows, marches) + extra, round) * round;
+        const int64_t frame = blocks_of(tiles * TEMPORAL_2D_WARPS * TEMPORAL_2D_FRAME_ROWS, march);
+        const int64_t waves = blocks_of(strips * marches + frame, warps);
         const int64_t cost = waves * march;
         if (cost < least) {
             least = cost;
@@ -382,18 +381,17 @@ static cudaError_t temporal_2d_run(const struct geometry *g, const void *in, voi
             &blocks, kernel, TEMPORAL_2D_THREADS, shared_bytes);
         if (error != cudaSuccess)
             return error;
-        const int64_t strips = (columns + WIDTH - 1) / WIDTH, extra = 2 * shape.frame.reach;
+        const int64_t strips = blocks_of(columns, WIDTH), extra = 2 * shape.frame.reach;
         shape.strips = (int32_t)strips;
         shape.marches = temporal_2d_marches(rows, strips * fields,
                                             (int64_t)g->units * blocks * TEMPORAL_2D_WARPS, extra,
                                             round, tiles);
-        shape.length = (int32_t)(((rows + shape.marches - 1) / shape.marches + extra + round - 1) /
-                                     round * round -
-                                 extra);
-        shape.marches = (int32_t)((rows + shape.length - 1) / shape.length);
+        shape.length =
+            (int32_t)(blocks_of(blocks_of(rows, shape.marches) + extra, round) * round - extra);
+        shape.marches = (int32_t)blocks_of(rows, shape.length);
         shape.items = strips * shape.marches * fields;
     }
-    shape.blocks = (shape.items + TEMPORAL_2D_WARPS - 1) / TEMPORAL_2D_WARPS;
+    shape.blocks = blocks_of(shape.items, TEMPORAL_2D_WARPS);
     const int64_t blocks = shape.blocks + tiles;
     void *arguments[] = {&shape, &in, &out};
     if (blocks > INT32_MAX)

@@ -14,11 +14,6 @@ template <typename Run> static auto temporal_3d_typed(const struct plan *plan, c
     return plan->radius == 1 ? run(double(), one) : run(double(), two);
 }
 
-static inline int temporal_3d_ceil(int64_t a, int64_t b)
-{
-    return (int)((a + b - 1) / b);
-}
-
 /* The tiles and the length of marches that take the fewest planes one after another on a device
  * whose every multiprocessor runs one block at a time: their number. */
 template <typename T, int R>
@@ -27,29 +22,29 @@ static int64_t temporal_3d_divide(temporal_3d_shape<T, R> *shape, const struct g
 {
     using is = temporal_3d<T, R, 1>;
     const struct plan_axis *axis = g->plan->axis;
-    const int overlap = 2 * steps * R, packs = temporal_3d_ceil(axis[AXIS_X].n, is::V),
-              halo = temporal_3d_ceil(steps * R, is::V);
+    const int overlap = 2 * steps * R, packs = (int)blocks_of(axis[AXIS_X].n, is::V),
+              halo = (int)blocks_of(steps * R, is::V);
     const int start = 4; /* planes: as long as a block takes to get going */
     int64_t least = INT64_MAX;
     shape->halo = halo * is::V;
-    for (int tiles_x = 1; tiles_x <= temporal_3d_ceil(packs, 12); tiles_x++) {
-        const int width = temporal_3d_ceil(packs, tiles_x), lanes = width + 2 * halo;
+    for (int tiles_x = 1; tiles_x <= (int)blocks_of(packs, 12); tiles_x++) {
+        const int width = (int)blocks_of(packs, tiles_x), lanes = width + 2 * halo;
         const int height = is::THREADS / lanes * is::ROWS - overlap;
         if (height <= 0)
             continue;
-        const int tiles_y = temporal_3d_ceil(axis[AXIS_Y].n, height);
+        const int tiles_y = (int)blocks_of(axis[AXIS_Y].n, height);
         const int64_t tiles = (int64_t)tiles_x * tiles_y * (int64_t)g->plan->batch;
         for (int more = 1; more <= 4; more++) { /* … than what one march for each tile fills */
             const int64_t waves = (tiles - 1) / g->units + more;
-            const int length = temporal_3d_ceil(axis[AXIS_Z].n, waves * g->units / tiles);
-            const int64_t blocks = tiles * temporal_3d_ceil(axis[AXIS_Z].n, length);
-            const int64_t planes = (blocks + g->units - 1) / g->units * (length + overlap + start);
+            const int length = (int)blocks_of(axis[AXIS_Z].n, waves * g->units / tiles);
+            const int64_t blocks = tiles * (int)blocks_of(axis[AXIS_Z].n, length);
+            const int64_t planes = blocks_of(blocks, g->units) * (length + overlap + start);
             if (planes >= least)
                 continue;
             least = planes;
-            shape->tiles_x = temporal_3d_ceil(packs, width);
+            shape->tiles_x = (int)blocks_of(packs, width);
             shape->tiles_y = tiles_y;
-            shape->marches = temporal_3d_ceil(axis[AXIS_Z].n, length);
+            shape->marches = (int)blocks_of(axis[AXIS_Z].n, length);
             shape->lanes = lanes;
             shape->results[AXIS_X] = width * is::V;
             shape->results[AXIS_Y] = height;

@@ -394,15 +394,15 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
         shape.aligned = shape.aligned && side[s].map != SIDE_MAP_ENDPOINT;
     const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
     const int64_t planes = shape.high[AXIS_Z] - shape.low[AXIS_Z];
-    const int64_t columns_x = (shape.n + Column::X - 1) / Column::X;
-    const int64_t columns_y = (rows + Column::Y - 1) / Column::Y;
+    const int64_t columns_x = blocks_of(shape.n, Column::X);
+    const int64_t columns_y = blocks_of(rows, Column::Y);
     const int64_t columns = columns_x * columns_y * (AXES == 3 ? (int64_t)plan->batch : 1);
     if (shape.plane > UINT32_MAX || columns > INT32_MAX || planes > INT32_MAX ||
         block_shared_bytes() < Column::BYTES)
         return cudaErrorInvalidConfiguration;
     const int64_t length =
         column_length(planes, columns, (int64_t)g->units * Column::BLOCKS, R + Column::AHEAD);
-    const int64_t marches = (planes + length - 1) / length;
+    const int64_t marches = blocks_of(planes, length);
     shape.columns_x = (uint32_t)columns_x;
     shape.columns_y = (uint32_t)columns_y;
     shape.length = (int32_t)length;
