@@ -51,7 +51,7 @@ for wanted in $steps; do
             sanitized=(timeout 240 compute-sanitizer --tool "$tool" --error-exitcode 9)
             step "$tool-jobs" "${sanitized[@]}" "$equal" --quick --jobs 20
             step "$tool-rows" "${sanitized[@]}" "$kernels" --device cuda:0 --small
-            step "$tool-others" env FDSERVER_KERNELS=march,along_x "${sanitized[@]}" "$kernels" --device cuda:0 --small
+            step "$tool-others" env FDSERVER_KERNELS=along_y_z,along_x "${sanitized[@]}" "$kernels" --device cuda:0 --small
             step "$tool-blocking" env FDSERVER_KERNELS=temporal_blocking_3d "${sanitized[@]}" "$kernels" --device cuda:0 --small \
                 --only 'diffusion 3D'
         done

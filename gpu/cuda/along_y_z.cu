@@ -29,15 +29,15 @@ enum {
 };
 
 template <typename T, int R> struct along_y_z_shape {
-    int64_t n, stride;
-    int64_t total;      /* elements */
-    int64_t period;     /* 0: the edges have closures */
-    int64_t begin, end; /* the points along the axis that are computed */
-    int64_t from;       /* the first window of this launch */
-    uint32_t columns;   /* packs in all; unaligned: columns of a block */
-    uint32_t inner;     /* packs of stride; unaligned: blocks of it */
-    uint32_t magic;     /* x magic >> 32 is x / inner or 1 less */
-    uint32_t blocks;    /* unaligned: of columns */
+    axis_images<int64_t> along;
+    int32_t closed[SIDE_COUNT]; /* has the side closures? */
+    int64_t stride, total;      /* elements */
+    int64_t begin, end;         /* the points along the axis that are computed */
+    int64_t from;               /* the first window of this launch */
+    uint32_t columns;           /* packs in all; unaligned: columns of a block */
+    uint32_t inner;             /* packs of stride; unaligned: blocks of it */
+    uint32_t magic;             /* x magic >> 32 is x / inner or 1 less */
+    uint32_t blocks;            /* unaligned: of columns */
     int32_t odd;
     T centre, c[R + 1];
     index_rows by_index;
@@ -56,11 +56,11 @@ template <typename T, int R, int S> struct window {
     __device__ __forceinline__ window(const along_y_z_shape<T, R> &shape)
     {
         const int64_t begin = shape.begin + (shape.from + blockIdx.y) * S;
-        const int64_t room = shape.n - S - begin;
-        first = room < 0 ? shape.n - S : begin;
-        low = shape.period == 0 && begin == 0;
-        high = shape.period == 0 && room <= 0 && shape.end == shape.n;
-        inside = first >= R && first + S + R <= shape.n;
+        const int64_t room = shape.along.n - S - begin;
+        first = room < 0 ? shape.along.n - S : begin;
+        low = shape.closed[SIDE_LOW] && begin == 0;
+        high = shape.closed[SIDE_HIGH] && room <= 0 && shape.end == shape.along.n;
+        inside = first >= R && first + S + R <= shape.along.n;
         const int skip = room < 0 ? min((int)-room, S - R) : 0;
         int stop = room > 0 && room < R ? S - R + (int)room : S;
         stop = (int)min((int64_t)stop, shape.end - first);
@@ -194,7 +194,7 @@ static __device__ __forceinline__ void derive(const along_y_z_shape<T, R> &shape
     }
 }
 
-/* The S + 2R points around a window; what is past an edge with closures stays unset. */
+/* The S + 2R points around a window. */
 template <typename T, int R, int S, int V>
 static __device__ __forceinline__ void load_window(const along_y_z_shape<T, R> &shape,
                                                    pack<T, V> (&f)[S + 2 * R],
@@ -207,12 +207,8 @@ static __device__ __forceinline__ void load_window(const along_y_z_shape<T, R> &
             f[j] = load_pack<V>(p + j * shape.stride);
     } else {
 #pragma unroll
-        for (int j = 0; j < S + 2 * R; j++) {
-            int64_t i = at.first - R + j;
-            i += i < 0 ? shape.period : i >= shape.n ? -shape.period : 0;
-            if (i >= 0 && i < shape.n)
-                f[j] = load_pack<V>(columns + i * shape.stride);
-        }
+        for (int j = 0; j < S + 2 * R; j++)
+            f[j] = load_pack<V>(columns + shape.along.source(at.first - R + j) * shape.stride);
     }
 }
 
@@ -226,8 +222,14 @@ static __device__ __forceinline__ uint32_t block_of_columns(const job_arrays &)
     return blockIdx.x;
 }
 
+/* On a multiprocessor; at accuracy 8 in float32 the compiler would take 10 registers that it does
+ * without. */
+template <typename T, int R, int S, int V>
+static constexpr int
+    along_y_z_blocks = S == 16 && V * sizeof(T) == 8 && !(V == 2 && R == PLAN_RADIUS) ? 6 : 8;
+
 template <typename T, int R, int S, int V, enum point_kind KIND, class Jobs>
-__global__ void __launch_bounds__(ALONG_Y_Z_THREADS, S == 16 && V * sizeof(T) == 8 ? 6 : 8)
+__global__ void __launch_bounds__(ALONG_Y_Z_THREADS, along_y_z_blocks<T, R, S, V>)
     along_y_z_kernel(const __grid_constant__ along_y_z_shape<T, R> shape, const T *__restrict__ in,
                      T *__restrict__ out, const __grid_constant__ Jobs jobs)
 {
@@ -239,7 +241,7 @@ __global__ void __launch_bounds__(ALONG_Y_Z_THREADS, S == 16 && V * sizeof(T) ==
     const window<T, R, S> at(shape);
     const uint32_t outer = quotient(column, shape.inner, shape.magic);
     const int64_t place =
-        outer * (shape.n * shape.stride) + (int64_t)(column - outer * shape.inner) * V;
+        outer * (shape.along.n * shape.stride) + (int64_t)(column - outer * shape.inner) * V;
     T *target = out + place + at.first * shape.stride;
     pack<T, V> f[S + 2 * R];
     if (has_column)
@@ -297,7 +299,7 @@ __global__ void __launch_bounds__(UNALIGNED_THREADS, 4)
     const uint32_t outer = quotient(block, shape.inner, shape.magic);
     const int64_t column = (int64_t)(block - outer * shape.inner) * shape.columns;
     const int columns = (int)min((int64_t)shape.columns, shape.stride - column);
-    const int64_t place = outer * (shape.n * shape.stride) + column;
+    const int64_t place = outer * (shape.along.n * shape.stride) + column;
     /* Row s of the tile begins as far from a sector's begin as in the array. */
     const int phase = (int)((place + at.first * shape.stride) & (SECTOR - 1));
     const int step = (int)(shape.stride & (SECTOR - 1));
@@ -350,9 +352,6 @@ static int window_points(const struct geometry *g)
 extern "C" bool along_y_z_takes(const struct plan *plan)
 {
     const int a = find_axis(plan);
-    for (int s = 0; s < SIDE_COUNT && a >= 0; s++)
-        if (plan->axis[a].side[s].map == SIDE_MAP_NODE)
-            return false; /* windows have closures at their ends, or wrap around */
     return a >= 0 && plan->axis[a].n >= LEAST_WINDOW && plan->radius <= CENTRED_RADIUS &&
            plan->points * plan->batch / (uint64_t)plan->axis[a].n <= INT32_MAX;
 }
@@ -388,7 +387,7 @@ static cudaError_t launch_direct(const struct geometry *g, along_y_z_shape<T, R>
     const unsigned threads = S == 16 ? ALONG_Y_Z_THREADS : ALONG_Y_Z_THREADS / 2;
     const int64_t row = shape->stride * (int64_t)sizeof(T);
     shape->inner = (uint32_t)(shape->stride / V);
-    shape->columns = (uint32_t)(shape->total / shape->n / V);
+    shape->columns = (uint32_t)(shape->total / shape->along.n / V);
     shape->magic = inverse(shape->inner);
     kernel_pair<along_y_z_shape<T, R>, T> kernel = {along_y_z_kernel<T, R, S, V, CENTRED, one_job>,
                                                     nullptr};
@@ -408,21 +407,21 @@ static along_y_z_shape<T, R> make_shape(const struct geometry *g, const struct t
     const struct plan *plan = g->plan;
     const int a = find_axis(plan);
     const struct plan_axis *axis = &plan->axis[a];
-    const int32_t map = axis->side[SIDE_LOW].map;
     along_y_z_shape<T, R> shape = {};
-    shape.n = axis->n;
+    shape.along = images_of<int64_t>(axis->side, axis->n);
     shape.begin = g->begin[a];
     shape.end = g->end[a];
     shape.stride = axis->stride;
     shape.total = (int64_t)(plan->points * plan->batch);
-    shape.period = map == SIDE_MAP_PERIODIC ? axis->n : map == SIDE_MAP_ENDPOINT ? axis->n - 1 : 0;
+    for (int s = 0; s < SIDE_COUNT; s++)
+        shape.closed[s] = axis->side[s].map == SIDE_MAP_NONE;
     shape.odd = plan->parity == PLAN_ODD;
     const point_weights<T, R> weights = weights_of<T, R>(plan, pass);
     shape.centre = weights.centre;
     shape.by_index = index_rows_of(g, pass);
     shape.axis = a;
     memcpy(shape.c, weights.c[a], sizeof shape.c);
-    for (int d = 0; d < R && shape.period == 0 && plan->plain; d++)
+    for (int d = 0; d < R && plan->plain; d++)
         for (int k = 0; k < axis->row_points; k++)
             shape.closure[d][k] = (T)axis->row[d][k];
     return shape;
@@ -459,7 +458,7 @@ static cudaError_t launch_unaligned(const struct geometry *g, const struct table
     shape.inner = (uint32_t)inner;
     shape.columns = (uint32_t)blocks_of(shape.stride, inner);
     shape.magic = inverse(shape.inner);
-    shape.blocks = (uint32_t)(inner * (shape.total / shape.n / shape.stride));
+    shape.blocks = (uint32_t)(inner * (shape.total / shape.along.n / shape.stride));
     const kernel_pair<along_y_z_shape<float, R>, float> kernel = {unaligned_kernel<R, S>, nullptr};
     return launch_windows(kernel, g, &shape, blocks_of(shape.end - shape.begin, S), shape.blocks,
                           shape.columns, SIDE_SHORT_BYTES, UNALIGNED_THREADS,

@@ -17,10 +17,9 @@ cudaError_t along_y_z_launch(const struct geometry *g, const struct table_pass *
 bool along_y_z_unaligned_takes(const struct geometry *g); /* rows of odd length; one job */
 cudaError_t along_y_z_unaligned_launch(const struct geometry *g, const struct table_pass *pass);
 /* The interior: along_x_indexed (x alone) and streaming_3d_indexed (3D) by coordinates,
- * streaming_3d, streaming_2d, or march for what they leave; all other points: boundary. */
+ * streaming_3d, streaming_2d; all other points: boundary. */
 cudaError_t along_x_indexed_launch(const struct geometry *g, const struct table_pass *pass);
 cudaError_t streaming_2d_launch(const struct geometry *g, const struct table_pass *pass);
-cudaError_t march_launch(const struct geometry *g, const struct table_pass *pass);
 cudaError_t streaming_3d_launch(const struct geometry *g, const struct table_pass *pass);
 cudaError_t streaming_3d_indexed_launch(const struct geometry *g, const struct table_pass *pass);
 /* All other points, one at least: of a plain plan, of several jobs and in parts … */

@@ -192,67 +192,19 @@ static __device__ __forceinline__ int64_t source(const struct plan_axis *axis, i
     return point_index_f64(axis, i);
 }
 
-/* How the neighbours of a thread's pack along x are found. */
-struct row_edges {
-    int64_t n;
-    bool packs;                       /* whole packs will do, at the edges too */
-    bool inside;                      /* all neighbours are in the row */
-    bool periodic_low, periodic_high; /* packs: past the edge, the other end; else anything */
-};
+/* Where the indices of an axis are read whose images are as their points: beyond a side at
+ * base + sign × index, one step over it; of other sides at the edge, for what nobody uses. */
+template <typename Index> struct axis_images {
+    Index n, base[SIDE_COUNT];
+    int32_t sign[SIDE_COUNT];
 
-template <int R, int V>
-static __device__ __forceinline__ row_edges find_edges(const struct plan_axis *axis, int64_t n,
-                                                       int64_t x0)
-{
-    /* Packs may reach further than R. Rows are a multiple of V long. */
-    const int reach = (R + V - 1) / V * V;
-    const int32_t low = axis->side[SIDE_LOW].map, high = axis->side[SIDE_HIGH].map;
-    row_edges edges;
-    edges.n = n;
-    edges.inside = x0 >= reach && x0 + V + reach <= n;
-    edges.packs = n >= reach && (low == SIDE_MAP_PERIODIC || low == SIDE_MAP_NONE) &&
-                  (high == SIDE_MAP_PERIODIC || high == SIDE_MAP_NONE);
-    edges.periodic_low = low == SIDE_MAP_PERIODIC;
-    edges.periodic_high = high == SIDE_MAP_PERIODIC;
-    return edges;
-}
-
-/* The V points at x0 of a row and R on each side of them. */
-template <int R, int V, typename T>
-static __device__ __forceinline__ void load_row(T (&xs)[V + 2 * R], const T *row, int64_t x0,
-                                                const row_edges &edges, const pack<T, V> &own,
-                                                const struct plan_axis *axis)
-{
-#pragma unroll
-    for (int v = 0; v < V; v++)
-        xs[R + v] = own.v[v];
-    if (edges.packs || edges.inside) {
-#pragma unroll
-        for (int first = 1; first <= R; first += V) { /* the packs to the left and right */
-            const int distance = (first + V - 1) / V * V;
-            int64_t at_left = x0 - distance, at_right = x0 + distance;
-            if (at_left < 0)
-                at_left = edges.periodic_low ? at_left + edges.n : x0;
-            if (at_right >= edges.n)
-                at_right = edges.periodic_high ? at_right - edges.n : x0;
-            const pack<T, V> left = load_pack<V>(row + at_left);
-            const pack<T, V> right = load_pack<V>(row + at_right);
-#pragma unroll
-            for (int v = 0; v < V; v++) {
-                if (R - distance + v >= 0)
-                    xs[R - distance + v >= 0 ? R - distance + v : 0] = left.v[v];
-                if (distance + v < V + R)
-                    xs[distance + v < V + R ? R + distance + v : 0] = right.v[v];
-            }
-        }
-    } else {
-#pragma unroll
-        for (int m = 1; m <= R; m++) {
-            xs[R - m] = row[source(axis, x0 - m)];
-            xs[R + V - 1 + m] = row[source(axis, x0 + V - 1 + m)];
-        }
+    __device__ __forceinline__ Index source(Index i) const
+    {
+        return i < 0   ? base[SIDE_LOW] + sign[SIDE_LOW] * i
+               : i < n ? i
+                       : base[SIDE_HIGH] + sign[SIDE_HIGH] * i;
     }
-}
+};
 
 /* Store the points of a pack that lie in [low, high). */
 template <typename T, int V>
@@ -328,6 +280,25 @@ static inline void cut_around(int64_t begin[AXIS_COUNT], int64_t end[AXIS_COUNT]
         begin[a] = low[a];
         end[a] = high[a];
     }
+}
+
+template <typename Index>
+static axis_images<Index> images_of(const struct side side[SIDE_COUNT], int64_t n)
+{
+    axis_images<Index> images = {};
+    images.n = (Index)n;
+    for (int s = 0; s < SIDE_COUNT; s++) {
+        const int32_t map = side[s].map;
+        const int64_t period = map == SIDE_MAP_ENDPOINT ? n - 1 : n;
+        const Index edge = s == SIDE_LOW ? 0 : images.n - 1;
+        images.base[s] = map == SIDE_MAP_NODE ? 2 * edge : edge;
+        images.sign[s] = map == SIDE_MAP_NODE ? -1 : 0;
+        if (map == SIDE_MAP_PERIODIC || map == SIDE_MAP_ENDPOINT) {
+            images.base[s] = (Index)(s == SIDE_LOW ? period : -period);
+            images.sign[s] = 1;
+        }
+    }
+    return images;
 }
 
 static inline unsigned power_of_two(int64_t n, unsigned most)
@@ -409,6 +380,15 @@ static cudaError_t with_radius(const struct geometry *g, const Run &run)
     else
         return g->plan->radius == R ? run(std::integral_constant<int, R>())
                                     : with_radius<MOST, R + 1>(g, run);
+}
+
+/* run(T(), radius) of the plan's type and radius. */
+template <int MOST, typename Run>
+static cudaError_t with_kernel(const struct geometry *g, const Run &run)
+{
+    return with_radius<MOST>(g, [&](auto radius) {
+        return g->plan->dtype == DTYPE_F32 ? run(float(), radius) : run(double(), radius);
+    });
 }
 
 /* Instantiate launch<T, R, V> for the plan, of a radius of MOST at most: V points a thread, 16

@@ -67,36 +67,27 @@ static uint64_t streaming_2d_passes(const struct geometry *g)
            axis[AXIS_X].n <= UINT32_MAX && axis[AXIS_Y].n <= INT32_MAX / 2;
 }
 
-static uint64_t march_passes(const struct geometry *g)
-{
-    const struct plan_axis *axis = g->plan->axis;
-    if (g->plan->indexed)
-        return false;
-    return axis[AXIS_X].active ? axis[AXIS_Z].active && g->plan->radius == TABLE_RADIUS
-                               : axis[AXIS_Y].active || axis[AXIS_Z].active;
-}
-
 /* 3D, of rows of a kind: offsets in a plane are of 32 bits. */
-static uint64_t columns_passes(const struct geometry *g, bool indexed, int radius)
+static uint64_t columns_passes(const struct geometry *g, bool indexed)
 {
     const struct plan_axis *axis = g->plan->axis;
     return axis[AXIS_X].active && axis[AXIS_Y].active && axis[AXIS_Z].active &&
-           (g->plan->indexed != 0) == indexed && g->plan->radius <= radius &&
+           (g->plan->indexed != 0) == indexed && g->plan->radius <= TABLE_RADIUS &&
            axis[AXIS_Z].stride <= UINT32_MAX && axis[AXIS_Z].n <= INT32_MAX / 2;
 }
 
 static uint64_t streaming_3d_passes(const struct geometry *g)
 {
-    return columns_passes(g, false, PLAN_RADIUS);
+    return columns_passes(g, false);
 }
 
 static uint64_t streaming_3d_indexed_passes(const struct geometry *g)
 {
-    return columns_passes(g, true, TABLE_RADIUS);
+    return columns_passes(g, true);
 }
 
 /* The families in order of preference: the first that takes a plan, and as many passes, does them.
- * For experiments FDSERVER_KERNELS names some ("march,along_x"): these are taken whether
+ * For experiments FDSERVER_KERNELS names some ("along_y_z,along_x"): these are taken whether
  * they pay or not, the others only do what these cannot, and several passes at once not at all. */
 static const struct family {
     const char *name, *alias; /* in FDSERVER_KERNELS */
@@ -127,8 +118,6 @@ static const struct family {
      streaming_3d_indexed_launch, NULL, false, NULL},
     /* 2D: rows in shared memory, each warp by itself; by coordinates, too. */
     {"streaming_2d", "streaming_2d", streaming_2d_passes, streaming_2d_launch, NULL, false, NULL},
-    /* What the others do not take: the slowest active axis is marched along. */
-    {"march", "march", march_passes, march_launch, NULL, false, NULL},
     /* Diffusion in 2D is bound by memory by far: several steps for the bytes of one. */
     {"temporal_blocking_2d", "strip", temporal_blocking_2d_steps, NULL, temporal_blocking_2d_launch,
      true, NULL},

@@ -35,7 +35,10 @@ struct column {
           STEPS = GROUP == 2        ? 2
                   : KIND != CENTRED ? 3
                                     : 2 * R + 1,
-          HIGH = (R > 2 ? 6 : 8) * LONG / WIDE / (WIDE == SHORT ? 2 : 1),
+          HIGH = (R > PLAN_RADIUS ? 5
+                  : R > 2         ? 6
+                                  : 8) *
+                 LONG / WIDE / (WIDE == SHORT ? 2 : 1),
           /* On a multiprocessor: fewer keep neighbours within what the L2 holds. */
           BLOCKS = WIDE == LONG                ? 1
                    : R == 1 && KIND == CENTRED ? 3
@@ -374,7 +377,7 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
     static_assert(WIDE == LONG || sizeof(Column) <= 99 << 10, "what any device has");
     kernel_pair<streaming_3d_shape<T, R>, T> kernel = {
         streaming_3d_kernel<T, R, WIDE, ALIGNED, KIND, one_job>, nullptr};
-    if constexpr (WIDE == SHORT && KIND == CENTRED)
+    if constexpr (WIDE == SHORT && KIND == CENTRED && R <= PLAN_RADIUS) /* of a plain plan */
         kernel.several = streaming_3d_kernel<T, R, WIDE, ALIGNED, KIND, job_arrays>;
     cudaFuncSetAttribute(g->jobs == 1 ? (const void *)kernel.one : (const void *)kernel.several,
                          cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(Column));
@@ -401,14 +404,17 @@ static cudaError_t launch_kind(const struct geometry *g, const struct table_pass
             packs && (axis->side[s].map == SIDE_MAP_NONE || axis->side[s].map == SIDE_MAP_PERIODIC);
     if (!packs)
         return launch_column<T, R, SHORT, false, KIND>(g, pass);
-    return has_long<column<T, R, LONG, KIND>>(g) ? launch_column<T, R, LONG, true, KIND>(g, pass)
-                                                 : launch_column<T, R, SHORT, true, KIND>(g, pass);
+    if constexpr (R <=
+                  PLAN_RADIUS) /* of more, long rows would take more registers than there are */
+        if (has_long<column<T, R, LONG, KIND>>(g))
+            return launch_column<T, R, LONG, true, KIND>(g, pass);
+    return launch_column<T, R, SHORT, true, KIND>(g, pass);
 }
 
 template <typename T>
 static cudaError_t launch_streaming_3d(const struct geometry *g, const struct table_pass *pass)
 {
-    return with_radius<PLAN_RADIUS>(g, [&](auto radius) {
+    return with_radius<TABLE_RADIUS>(g, [&](auto radius) {
         constexpr int R = decltype(radius)::value;
         return has_terms(g->plan, pass) ? launch_kind<T, R, TERMS>(g, pass)
                                         : launch_kind<T, R, CENTRED>(g, pass);

@@ -38,18 +38,9 @@ struct temporal_2d_shape {
     int64_t blocks; /* of them; those of the frame follow */
     int32_t low[FRAME_AXES], high[FRAME_AXES]; /* the points that strips compute */
     int32_t strips, marches, length;           /* of a march, in rows */
-    /* Where row i is read: before the first at below + below_sign i, after the last likewise. */
-    int32_t below, below_sign, above, above_sign;
+    axis_images<int32_t> rows;
     int32_t packs; /* are rows, and what is left out of them, a multiple of V long? */
 };
-
-/* Row of y index i, for what is at most a few rows outside. */
-static __device__ __forceinline__ int temporal_2d_row(const temporal_2d_shape &shape, int i)
-{
-    return i < 0                        ? shape.below + shape.below_sign * i
-           : i >= shape.frame.n[AXIS_Y] ? shape.above + shape.above_sign * i
-                                        : i;
-}
 
 /* How many steps at once, and how many blocks a multiprocessor has room for: the levels' registers,
  * (2R + 1 to 3) V words each, against 12 warps, with which loads are hidden well enough. Tried on
@@ -150,7 +141,7 @@ template <typename T, int R, int S, bool EQUAL> struct temporal_2d_march {
     /* The row at y of the input. */
     __device__ __forceinline__ void take(int i, const temporal_2d_shape &shape, const T *in, int y)
     {
-        in += temporal_2d_row(shape, y) * shape.frame.n[AXIS_X];
+        in += shape.rows.source(y) * shape.frame.n[AXIS_X];
 #pragma unroll
         for (int v = 0; v < V; v++)
             ahead[i][v] = __ldg(in + columns.offset[v]);
@@ -361,14 +352,7 @@ static cudaError_t temporal_2d_run(const struct geometry *g, const void *in, voi
         shape.low[a] = (int32_t)edge;
         shape.high[a] = (int32_t)(shape.frame.n[a] - edge);
     }
-    const struct plan_axis *y = &plan->axis[AXIS_Y];
-    const int32_t n = (int32_t)y->n;
-    const bool reflect_low = y->side[SIDE_LOW].map == SIDE_MAP_NODE;
-    const bool reflect_high = y->side[SIDE_HIGH].map == SIDE_MAP_NODE;
-    shape.below = reflect_low ? 0 : n;
-    shape.below_sign = reflect_low ? -1 : 1;
-    shape.above = reflect_high ? 2 * (n - 1) : -n;
-    shape.above_sign = reflect_high ? -1 : 1;
+    shape.rows = images_of<int32_t>(plan->axis[AXIS_Y].side, plan->axis[AXIS_Y].n);
     shape.packs = shape.frame.n[AXIS_X] % V == 0 && shape.low[AXIS_X] % V == 0;
 
     auto *const kernel = temporal_2d_kernel<T, R, S, EQUAL>;
@@ -409,27 +393,10 @@ static cudaError_t temporal_2d_equal(const struct geometry *g, const void *in, v
                : temporal_2d_run<T, R, temporal_2d_most<T>(R), false>(g, in, out, steps);
 }
 
-template <typename T>
-static cudaError_t temporal_2d_radius(const struct geometry *g, const void *in, void *out,
-                                      uint64_t steps)
-{
-    switch (g->plan->radius) {
-    case 1:
-        return temporal_2d_equal<T, 1>(g, in, out, steps);
-    case 2:
-        return temporal_2d_equal<T, 2>(g, in, out, steps);
-    case 3:
-        return temporal_2d_equal<T, 3>(g, in, out, steps);
-    case 4:
-        return temporal_2d_equal<T, 4>(g, in, out, steps);
-    default:
-        return cudaErrorInvalidValue;
-    }
-}
-
 extern "C" cudaError_t temporal_blocking_2d_launch(const struct geometry *g, const void *in,
                                                    void *out, uint64_t steps)
 {
-    return g->plan->dtype == DTYPE_F32 ? temporal_2d_radius<float>(g, in, out, steps)
-                                       : temporal_2d_radius<double>(g, in, out, steps);
+    return with_kernel<PLAN_RADIUS>(g, [&](auto type, auto radius) {
+        return temporal_2d_equal<decltype(type), decltype(radius)::value>(g, in, out, steps);
+    });
 }

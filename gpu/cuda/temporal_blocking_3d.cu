@@ -54,20 +54,6 @@ static int64_t temporal_3d_divide(temporal_3d_shape<T, R> *shape, const struct g
     return least;
 }
 
-static void temporal_3d_map(temporal_3d_images *images, const struct table_axis *axis)
-{
-    const int32_t n = (int32_t)axis->n;
-    images->n = n;
-    for (int side = 0; side < SIDE_COUNT; side++) {
-        const int32_t map = axis->side[side].map;
-        images->sign[side] = map == SIDE_MAP_PERIODIC ? 1 : map == SIDE_MAP_NODE ? -1 : 0;
-        images->base[side] = map == SIDE_MAP_PERIODIC ? (side == SIDE_LOW ? n : -n)
-                             : side == SIDE_LOW       ? 0
-                             : map == SIDE_MAP_NODE   ? 2 * (n - 1)
-                                                      : n - 1;
-    }
-}
-
 template <typename T, int R, int S, bool NESTED, bool EQUAL, bool PLAIN>
 static cudaError_t temporal_3d_run(const struct geometry *g, const void *in, void *out, int steps)
 {
@@ -76,7 +62,7 @@ static cudaError_t temporal_3d_run(const struct geometry *g, const void *in, voi
     temporal_3d_shape<T, R> shape = {};
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct table_axis *axis = &table_of(plan)->axis_of[a];
-        temporal_3d_map(&shape.images[a], axis);
+        shape.images[a] = images_of<int32_t>(axis->side, axis->n);
         for (int side = 0; side < SIDE_COUNT; side++) {
             shape.held[a][side] = axis->side[side].held;
             shape.factor[a][side] = axis->side[side].halo ? (T)axis->side[side].value.number : (T)1;

@@ -61,14 +61,9 @@ template <typename T, int R, int S, bool NESTED = false> struct temporal_3d {
     };
 };
 
-/* Where what lies before and after an axis is read: at base + sign × index. */
-struct temporal_3d_images {
-    int32_t n, base[SIDE_COUNT], sign[SIDE_COUNT];
-};
-
 template <typename T, int R> struct temporal_3d_shape {
     int64_t plane, field; /* elements */
-    temporal_3d_images images[AXIS_COUNT];
+    axis_images<int32_t> images[AXIS_COUNT];
     int32_t results[AXIS_COUNT];       /* of a tile, and of a march */
     int32_t tiles_x, tiles_y, marches; /* of a field */
     int32_t lanes;                     /* threads in a row of a tile */
@@ -82,13 +77,6 @@ template <typename T, int R> struct temporal_3d_shape {
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
 
-static __device__ __forceinline__ int temporal_3d_source(const temporal_3d_images &images, int i)
-{
-    if (i < 0)
-        return images.base[SIDE_LOW] + images.sign[SIDE_LOW] * i;
-    return i < images.n ? i : images.base[SIDE_HIGH] + images.sign[SIDE_HIGH] * i;
-}
-
 /* What a thread reads of each plane of level 0. */
 template <typename T, int R, int S> struct temporal_3d_input {
     using is = temporal_3d<T, R, S>;
@@ -98,12 +86,12 @@ template <typename T, int R, int S> struct temporal_3d_input {
 
     __device__ __forceinline__ void find(const temporal_3d_shape<T, R> &shape, int x0, int y0)
     {
-        const temporal_3d_images &along = shape.images[AXIS_X];
+        const axis_images<int32_t> &along = shape.images[AXIS_X];
 #pragma unroll
         for (int r = 0; r < is::ROWS; r++)
-            row[r] = temporal_3d_source(shape.images[AXIS_Y], y0 + r) * along.n;
+            row[r] = shape.images[AXIS_Y].source(y0 + r) * along.n;
         x = x0;
-        column = temporal_3d_source(along, x0);
+        column = along.source(x0);
         const int sign = x0 < 0 ? along.sign[SIDE_LOW] : x0 >= along.n ? along.sign[SIDE_HIGH] : 1;
         if (sign == 0) /* nobody uses it */
             column = 0;
@@ -123,7 +111,7 @@ template <typename T, int R, int S> struct temporal_3d_input {
         }
 #pragma unroll
         for (int v = 0; v < is::V; v++) {
-            const int at = temporal_3d_source(shape.images[AXIS_X], x + v);
+            const int at = shape.images[AXIS_X].source(x + v);
 #pragma unroll
             for (int r = 0; r < is::ROWS; r++)
                 __pipeline_memcpy_async(to + r * is::ROW + v, plane + (row[r] + at), sizeof(T));
@@ -217,7 +205,7 @@ __global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
 #pragma unroll
     for (int a = 0; a < is::AHEAD; a++) {
         input.load(shape, own + a * is::PLANE,
-                   in + temporal_3d_source(shape.images[AXIS_Z], k_from + a) * shape.plane);
+                   in + shape.images[AXIS_Z].source(k_from + a) * shape.plane);
         __pipeline_commit();
     }
 
@@ -242,13 +230,11 @@ __global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
                     (head < (is::RING - is::AHEAD) * is::PLANE ? is::AHEAD : is::AHEAD - is::RING) *
                         is::PLANE;
                 input.load(shape, own + slot,
-                           in + temporal_3d_source(shape.images[AXIS_Z], k + is::AHEAD) *
-                                    shape.plane);
+                           in + shape.images[AXIS_Z].source(k + is::AHEAD) * shape.plane);
             }
             __pipeline_commit();
             if (NESTED && k + is::FAR < k_to)
-                input.prefetch(in +
-                               temporal_3d_source(shape.images[AXIS_Z], k + is::FAR) * shape.plane);
+                input.prefetch(in + shape.images[AXIS_Z].source(k + is::FAR) * shape.plane);
             const int past = head + (head < R * is::PLANE ? is::RING - R : -R) * is::PLANE;
             pack<T, V> newest[ROWS];
 #pragma unroll
