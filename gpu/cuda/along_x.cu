@@ -299,15 +299,7 @@ static cudaError_t launch_along_x(const struct geometry *g, const struct table_p
     const auto kernel = shape.rows == 0  ? along_x_kernels<T, R, CUT>(added)
                         : is_round(plan) ? along_x_kernels<T, R, ROUND>(added)
                                          : along_x_kernels<T, R, WHOLE>(added);
-    return launch_blocks(kernel, blocks, dim3(ALONG_X_THREADS), g, &shape, pass->in[0],
-                         pass->out[0], bytes);
-}
-
-template <typename T>
-static cudaError_t launch_typed(const struct geometry *g, const struct table_pass *pass)
-{
-    return with_radius<CENTRED_RADIUS>(
-        g, [&](auto radius) { return launch_along_x<T, decltype(radius)::value>(g, pass); });
+    return launch_blocks(kernel, blocks, dim3(ALONG_X_THREADS), g, shape, pass, bytes);
 }
 
 /* The edges of diffusion in 1D, of mirrors, and of rows so short that a stencil goes around them
@@ -326,8 +318,9 @@ static cudaError_t launch_edges(const struct geometry *g, const struct table_pas
 
 extern "C" cudaError_t along_x_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    const cudaError_t error =
-        g->plan->dtype == DTYPE_F32 ? launch_typed<float>(g, pass) : launch_typed<double>(g, pass);
+    const cudaError_t error = with_type_and_radius<CENTRED_RADIUS>(g, [&](auto type, auto radius) {
+        return launch_along_x<decltype(type), decltype(radius)::value>(g, pass);
+    });
     return error != cudaSuccess || takes_edges(g->plan) || leaves_edges(g->plan)
                ? error
                : launch_edges(g, pass);

@@ -128,41 +128,43 @@ __global__ void __launch_bounds__(32 * indexed_row<T, R, V>::WARPS)
     }
 }
 
-template <typename T, int R, int V> struct along_x_indexed_launcher {
-    static cudaError_t run(const struct geometry *g, const struct table_pass *pass)
-    {
-        using Row = indexed_row<T, R, V>;
-        const struct plan *plan = g->plan;
-        const struct side *side = plan->axis[AXIS_X].side;
-        if constexpr (V > 1)
-            if (plan->axis[AXIS_X].n % Row::WIDE != 0 && side[SIDE_HIGH].map != SIDE_MAP_NONE &&
-                side[SIDE_HIGH].map != SIDE_MAP_PERIODIC) /* images that are no packs */
-                return along_x_indexed_launcher<T, R, 1>::run(g, pass);
-        along_x_indexed_shape<T, R> shape = {};
-        shape.n = plan->axis[AXIS_X].n;
-        shape.rows = (int64_t)(plan->points * plan->batch) / shape.n;
-        shape.low = g->low[AXIS_X];
-        shape.high = g->high[AXIS_X];
-        shape.odd = plan->parity == PLAN_ODD;
-        shape.slot = g->slot;
-        shape.centre = weights_of<T, R>(plan, pass).centre;
-        shape.terms = terms_of<T>(plan, pass);
-        shape.by_index = index_rows_of(g, pass);
-        shape.parts = blocks_of(shape.n, Row::WIDE);
-        /* Enough warps to fill the device, of marches that are worth their taps. */
-        const int64_t most = blocks_of((int64_t)g->units * 16, shape.parts);
-        const int64_t worth = shape.rows / (2 * Row::AHEAD);
-        shape.marches = worth < 1 ? 1 : worth < most ? worth : most;
-        const kernel_pair<along_x_indexed_shape<T, R>, T> kernel = {along_x_indexed_kernel<T, R, V>,
-                                                                    nullptr};
-        return launch_blocks(kernel, blocks_of(shape.parts * shape.marches, Row::WARPS),
-                             dim3(32 * Row::WARPS), g, &shape, pass->in[0], pass->out[0],
-                             sizeof(Row));
-    }
-};
+template <typename T, int R, int V>
+static cudaError_t launch_indexed(const struct geometry *g, const struct table_pass *pass)
+{
+    using Row = indexed_row<T, R, V>;
+    const struct plan *plan = g->plan;
+    along_x_indexed_shape<T, R> shape = {};
+    shape.n = plan->axis[AXIS_X].n;
+    shape.rows = (int64_t)(plan->points * plan->batch) / shape.n;
+    shape.low = g->low[AXIS_X];
+    shape.high = g->high[AXIS_X];
+    shape.odd = plan->parity == PLAN_ODD;
+    shape.slot = g->slot;
+    shape.centre = weights_of<T, R>(plan, pass).centre;
+    shape.terms = terms_of<T>(plan, pass);
+    shape.by_index = index_rows_of(g, pass);
+    shape.parts = blocks_of(shape.n, Row::WIDE);
+    /* Enough warps to fill the device, of marches that are worth their taps. */
+    const int64_t most = blocks_of((int64_t)g->units * 16, shape.parts);
+    const int64_t worth = shape.rows / (2 * Row::AHEAD);
+    shape.marches = worth < 1 ? 1 : worth < most ? worth : most;
+    return launch_kernel(along_x_indexed_kernel<T, R, V>, g,
+                         blocks_of(shape.parts * shape.marches, Row::WARPS), dim3(32 * Row::WARPS),
+                         sizeof(Row), shape, (const T *)pass->in[0], (T *)pass->out[0], one_job());
+}
 
 extern "C" cudaError_t along_x_indexed_launch(const struct geometry *g,
                                               const struct table_pass *pass)
 {
-    return launch_typed<along_x_indexed_launcher, CENTRED_RADIUS>(g, g->plan->axis[AXIS_X].n, pass);
+    const struct plan_axis *axis = &g->plan->axis[AXIS_X];
+    const int32_t map = axis->side[SIDE_HIGH].map;
+    return with_type_and_radius<CENTRED_RADIUS>(g, [&](auto type, auto radius) {
+        using T = decltype(type);
+        constexpr int R = decltype(radius)::value, V = 16 / sizeof(T);
+        /* Past the end of a row that ends within a warp's part there may be images. */
+        const bool is_whole = axis->n % indexed_row<T, R, V>::WIDE == 0 || map == SIDE_MAP_NONE ||
+                              map == SIDE_MAP_PERIODIC;
+        return is_whole && axis->n % V == 0 ? launch_indexed<T, R, V>(g, pass)
+                                            : launch_indexed<T, R, 1>(g, pass);
+    });
 }

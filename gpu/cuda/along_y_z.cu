@@ -361,10 +361,12 @@ template <typename T, int R>
 static cudaError_t launch_windows(const kernel_pair<along_y_z_shape<T, R>, T> &kernel,
                                   const struct geometry *g, along_y_z_shape<T, R> *shape,
                                   int64_t windows, int64_t blocks, int64_t columns, int64_t side,
-                                  unsigned threads, size_t shared, const void *in, void *out)
+                                  unsigned threads, size_t shared, const struct table_pass *pass)
 {
     const int64_t most = GRID_MOST, width = columns * (int64_t)sizeof(T);
     const int64_t row = shape->stride * (int64_t)sizeof(T);
+    const T *const in = (const T *)pass->in[0];
+    T *const out = (T *)pass->out[0];
     int64_t together = blocks_of(side < row ? side : row, width);
     if (together * most < blocks)
         together = blocks_of(blocks, most);
@@ -374,15 +376,18 @@ static cudaError_t launch_windows(const kernel_pair<along_y_z_shape<T, R>, T> &k
     for (; shape->from < windows && error == cudaSuccess; shape->from += most) {
         const int64_t left = windows - shape->from;
         const dim3 grid((unsigned)together, (unsigned)(left < most ? left : most),
-                        (unsigned)blocks_of(blocks, together));
-        error = launch_grid(kernel, grid, dim3(threads), g, shape, in, out, shared);
+                        g->jobs == 1 ? (unsigned)blocks_of(blocks, together) : g->jobs);
+        error = g->jobs == 1 ? launch_grid(kernel.one, grid, dim3(threads), shared, g->stream,
+                                           *shape, in, out, one_job())
+                             : launch_grid(kernel.several, grid, dim3(threads), shared, g->stream,
+                                           *shape, in, out, g->arrays[0]);
     }
     return error;
 }
 
 template <typename T, int R, int S, int V>
 static cudaError_t launch_direct(const struct geometry *g, along_y_z_shape<T, R> *shape,
-                                 const void *in, void *out)
+                                 const struct table_pass *pass)
 {
     const unsigned threads = S == 16 ? ALONG_Y_Z_THREADS : ALONG_Y_Z_THREADS / 2;
     const int64_t row = shape->stride * (int64_t)sizeof(T);
@@ -398,7 +403,7 @@ static cudaError_t launch_direct(const struct geometry *g, along_y_z_shape<T, R>
     return launch_windows(kernel, g, shape, blocks_of(shape->end - shape->begin, S),
                           blocks_of(shape->columns, threads), threads * V,
                           row <= SHORT_BYTES || row % 32 != 0 ? SIDE_SHORT_BYTES : SIDE_BYTES,
-                          threads, g->plan->indexed ? sizeof(window_taps<T, R, S>) : 0, in, out);
+                          threads, g->plan->indexed ? sizeof(window_taps<T, R, S>) : 0, pass);
 }
 
 template <typename T, int R>
@@ -431,22 +436,13 @@ template <typename T, int R>
 static cudaError_t launch_along_y_z(const struct geometry *g, const struct table_pass *pass)
 {
     constexpr int V = 8 / sizeof(T);
-    const void *const in = pass->in[0];
-    void *const out = pass->out[0];
     along_y_z_shape<T, R> shape = make_shape<T, R>(g, pass);
     const bool eight = window_points(g) == 8;
     if (shape.stride % V != 0)
-        return eight ? launch_direct<T, R, 8, 1>(g, &shape, in, out)
-                     : launch_direct<T, R, 16, 1>(g, &shape, in, out);
-    return eight ? launch_direct<T, R, 8, V>(g, &shape, in, out)
-                 : launch_direct<T, R, 16, V>(g, &shape, in, out);
-}
-
-template <typename T>
-static cudaError_t launch_typed(const struct geometry *g, const struct table_pass *pass)
-{
-    return with_radius<CENTRED_RADIUS>(
-        g, [&](auto radius) { return launch_along_y_z<T, decltype(radius)::value>(g, pass); });
+        return eight ? launch_direct<T, R, 8, 1>(g, &shape, pass)
+                     : launch_direct<T, R, 16, 1>(g, &shape, pass);
+    return eight ? launch_direct<T, R, 8, V>(g, &shape, pass)
+                 : launch_direct<T, R, 16, V>(g, &shape, pass);
 }
 
 template <int R>
@@ -462,7 +458,7 @@ static cudaError_t launch_unaligned(const struct geometry *g, const struct table
     const kernel_pair<along_y_z_shape<float, R>, float> kernel = {unaligned_kernel<R, S>, nullptr};
     return launch_windows(kernel, g, &shape, blocks_of(shape.end - shape.begin, S), shape.blocks,
                           shape.columns, SIDE_SHORT_BYTES, UNALIGNED_THREADS,
-                          S * UNALIGNED_PITCH * sizeof(float), pass->in[0], pass->out[0]);
+                          S * UNALIGNED_PITCH * sizeof(float), pass);
 }
 
 extern "C" bool along_y_z_unaligned_takes(const struct geometry *g)
@@ -485,6 +481,7 @@ extern "C" cudaError_t along_y_z_unaligned_launch(const struct geometry *g,
 
 extern "C" cudaError_t along_y_z_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    return g->plan->dtype == DTYPE_F32 ? launch_typed<float>(g, pass)
-                                       : launch_typed<double>(g, pass);
+    return with_type_and_radius<CENTRED_RADIUS>(g, [&](auto type, auto radius) {
+        return launch_along_y_z<decltype(type), decltype(radius)::value>(g, pass);
+    });
 }

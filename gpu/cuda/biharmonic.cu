@@ -237,8 +237,8 @@ template <typename T, int R, bool ALIGNED> struct biharmonic_of {
         }
         const int64_t blocks =
             divide_columns<Column>(g, Biharmonic::BLOCKS, 2 * R + 1 + Column::AHEAD, &shape.grid);
-        return launch_columns(biharmonic_kernel<T, R, ALIGNED>, &shape, (T *)pass->out[0], blocks,
-                              Column::THREADS, BYTES, g->stream);
+        return launch_kernel(biharmonic_kernel<T, R, ALIGNED>, g, blocks, dim3(Column::THREADS),
+                             BYTES, shape, (T *)pass->out[0]);
     }
 };
 

@@ -192,11 +192,6 @@ static inline bool axis_wraps(const struct plan *plan, int a)
            rows->high == 0;
 }
 
-static inline bool rows_are_packs(const struct plan *plan)
-{
-    return table_of(plan)->axis_of[AXIS_X].n % (16 / (int)plan_element_bytes(plan)) == 0;
-}
-
 /* Are columns of that many bytes possible? Then the interior grows to the periodic sides. */
 static inline bool columns_take(struct geometry *g, size_t bytes)
 {
@@ -237,19 +232,6 @@ static int64_t divide_columns(const struct geometry *g, int each, int before, co
     grid->length = (int32_t)column_length(planes, columns, (int64_t)g->units * each, before);
     grid->marches = (uint32_t)blocks_of(planes, grid->length);
     return columns * grid->marches;
-}
-
-/* One argument after the shape: the output. */
-template <class Shape, typename T>
-static cudaError_t launch_columns(void (*kernel)(Shape, T *), Shape *shape, T *out, int64_t blocks,
-                                  int threads, size_t bytes, cudaStream_t stream)
-{
-    void *arguments[] = {shape, &out};
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3((unsigned)threads), arguments,
-                            bytes, stream);
 }
 
 /* use(of), of Of<T, R, ALIGNED> for the plan and the radius of its second derivatives; `none` where

@@ -203,8 +203,8 @@ template <typename T, int R, bool ALIGNED> struct divergence_of {
         shape.terms = terms_of<T>(plan, pass);
         shape.adds_self = header->identity || (shape.terms.has_base && !shape.terms.base);
         const int64_t blocks = divide_columns<Column>(g, BLOCKS<R>, R + Column::AHEAD, &shape.grid);
-        return launch_columns(divergence_kernel<T, R, ALIGNED>, &shape, (T *)pass->out[0], blocks,
-                              Column::THREADS, BYTES, g->stream);
+        return launch_kernel(divergence_kernel<T, R, ALIGNED>, g, blocks, dim3(Column::THREADS),
+                             BYTES, shape, (T *)pass->out[0]);
     }
 };
 

@@ -320,13 +320,12 @@ template <typename T, int R, int FORM> static cudaError_t launch_x(face_launcher
     if (sides == 0)
         return cudaSuccess;
     const int low = faces->side[SIDE_LOW].layers, high = faces->side[SIDE_HIGH].layers;
-    const bool is_aligned = g->plan->axis[AXIS_X].n % ring::UNIT == 0;
     struct face_march march;
     march.layers = low > high ? low : high;
     march.wide = FACE_THREADS / march.layers;
     march.lines = march.wide + 2 * R;
     march.around = made.plan.active >> AXIS_Z & 1 ? R : 0;
-    march.unit = is_aligned ? ring::UNIT : 1;
+    march.unit = rows_are_packs(g->plan) ? ring::UNIT : 1;
     const int bytes = ring::PLANES * march.lines * ring::pitch() * (int)sizeof(T);
     const int64_t planes = faces->end[1] - faces->begin[1];
     const int64_t batch = (int64_t)g->plan->batch;
@@ -338,7 +337,7 @@ template <typename T, int R, int FORM> static cudaError_t launch_x(face_launcher
     faces->blocks = faces->tiles * (int32_t)blocks_of(planes, march.length);
     int blocks = sides * faces->blocks;
     const auto kernel = faces_x_kernel<T, R, FORM>;
-    if (bytes > 48 << 10)
+    if (bytes > SHARED_OF_ANY)
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     return (*launch)(kernel, blocks * batch, (size_t)bytes, made.plan, *faces, march, blocks);
 }

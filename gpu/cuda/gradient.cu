@@ -295,10 +295,7 @@ static cudaError_t launch_column(const struct geometry *g, const void *in,
         if (error != cudaSuccess)
             return error;
     }
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Column::BYTES);
-    void *arguments[] = {&shape};
-    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(Column::THREADS + 32), arguments,
-                            Column::BYTES, g->stream);
+    return launch_kernel(kernel, g, blocks, dim3(Column::THREADS + 32), Column::BYTES, shape);
 }
 
 cudaError_t gradient_launch(const struct geometry *g, const void *in, void *const out[AXIS_COUNT])
@@ -306,11 +303,10 @@ cudaError_t gradient_launch(const struct geometry *g, const void *in, void *cons
     const struct plan *plan = g->plan;
     const bool f32 = plan->dtype == DTYPE_F32;
     int device = 0, generation = 0;
-    bool boxes = plan->axis[AXIS_Z].active && plan->axis[AXIS_X].n % (f32 ? 4 : 2) == 0;
-    for (int a = AXIS_X; a <= AXIS_Y; a++)
-        for (int s = 0; s < SIDE_COUNT; s++)
-            boxes = boxes && (plan->axis[a].side[s].map == SIDE_MAP_PERIODIC ||
-                              plan->axis[a].side[s].map == SIDE_MAP_NONE);
+    bool boxes = plan->axis[AXIS_Z].active && packs_go_on(plan);
+    for (int s = 0; s < SIDE_COUNT; s++)
+        boxes = boxes && (plan->axis[AXIS_Y].side[s].map == SIDE_MAP_PERIODIC ||
+                          plan->axis[AXIS_Y].side[s].map == SIDE_MAP_NONE);
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, device);
     if (!boxes || generation < 9 || g->jobs > 1)

@@ -335,40 +335,50 @@ static inline vector_jobs vector_jobs_of(const struct geometry *g)
     return jobs;
 }
 
-/* A kernel for one job, and for several: blocks along z are jobs. */
-template <typename S, typename T> struct kernel_pair {
-    void (*one)(S, const T *, T *, one_job);
-    void (*several)(S, const T *, T *, job_arrays);
-};
+enum { SHARED_OF_ANY = 48 << 10 }; /* bytes of shared memory that a block has without asking */
 
-/* grid.z: 1 where there are several jobs. */
-template <typename S, typename T>
-static cudaError_t launch_grid(const kernel_pair<S, T> &kernel, dim3 grid, dim3 block,
-                               const struct geometry *g, S *shape, const void *in, void *out,
-                               size_t shared_bytes)
+template <typename... P>
+static cudaError_t launch_grid(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
+                               cudaStream_t stream, const std::common_type_t<P> &...arguments)
 {
-    if (g->jobs == 1) {
-        one_job alone;
-        void *arguments[] = {shape, &in, &out, &alone};
-        return cudaLaunchKernel(kernel.one, grid, block, arguments, shared_bytes, g->stream);
-    }
-    job_arrays jobs = g->arrays[0];
-    void *arguments[] = {shape, &in, &out, &jobs};
-    grid.z = g->jobs;
-    return cudaLaunchKernel(kernel.several, grid, block, arguments, shared_bytes, g->stream);
+    void *pointers[] = {(void *)&arguments...};
+    if (shared_bytes > SHARED_OF_ANY)
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)shared_bytes);
+    return cudaLaunchKernel(kernel, grid, block, pointers, shared_bytes, stream);
 }
 
-/* So many blocks for each job. */
-template <typename S, typename T>
-static cudaError_t launch_blocks(const kernel_pair<S, T> &kernel, int64_t blocks, dim3 block,
-                                 const struct geometry *g, S *shape, const void *in, void *out,
-                                 size_t shared_bytes = 0)
+/* So many blocks for each job: along z are jobs. */
+template <typename... P>
+static cudaError_t launch_kernel(void (*kernel)(P...), const struct geometry *g, int64_t blocks,
+                                 dim3 block, size_t shared_bytes,
+                                 const std::common_type_t<P> &...arguments)
 {
     if (blocks == 0)
         return cudaSuccess;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    return launch_grid(kernel, dim3((unsigned)blocks), block, g, shape, in, out, shared_bytes);
+    return launch_grid(kernel, dim3((unsigned)blocks, 1, g->jobs), block, shared_bytes, g->stream,
+                       arguments...);
+}
+
+/* A kernel for one job, and for several. */
+template <typename S, typename T> struct kernel_pair {
+    void (*one)(S, const T *, T *, one_job);
+    void (*several)(S, const T *, T *, job_arrays);
+};
+
+template <typename S, typename T>
+static cudaError_t launch_blocks(const kernel_pair<S, T> &kernel, int64_t blocks, dim3 block,
+                                 const struct geometry *g, const S &shape,
+                                 const struct table_pass *pass, size_t shared_bytes)
+{
+    const T *const in = (const T *)pass->in[0];
+    T *const out = (T *)pass->out[0];
+    return g->jobs == 1 ? launch_kernel(kernel.one, g, blocks, block, shared_bytes, shape, in, out,
+                                        one_job())
+                        : launch_kernel(kernel.several, g, blocks, block, shared_bytes, shape, in,
+                                        out, g->arrays[0]);
 }
 
 /* run(radius), a constant, of the plan's radius, of 1 … MOST. */
@@ -384,29 +394,25 @@ static cudaError_t with_radius(const struct geometry *g, const Run &run)
 
 /* run(T(), radius) of the plan's type and radius. */
 template <int MOST, typename Run>
-static cudaError_t with_kernel(const struct geometry *g, const Run &run)
+static cudaError_t with_type_and_radius(const struct geometry *g, const Run &run)
 {
     return with_radius<MOST>(g, [&](auto radius) {
         return g->plan->dtype == DTYPE_F32 ? run(float(), radius) : run(double(), radius);
     });
 }
 
-/* Instantiate launch<T, R, V> for the plan, of a radius of MOST at most: V points a thread, 16
- * bytes, where rows of n points are as long as packs; else one. */
-template <template <typename, int, int> class Launch, int MOST, typename T>
-static cudaError_t launch_aligned(const struct geometry *g, int64_t n,
-                                  const struct table_pass *pass)
+/* Are rows whole packs of 16 bytes, … */
+static inline bool rows_are_packs(const struct plan *plan)
 {
-    constexpr int V = 16 / sizeof(T);
-    return with_radius<MOST>(g, [&](auto radius) {
-        constexpr int R = decltype(radius)::value;
-        return n % V == 0 ? Launch<T, R, V>::run(g, pass) : Launch<T, R, 1>::run(g, pass);
-    });
+    return plan->axis[AXIS_X].n % (16 / (int)plan_element_bytes(plan)) == 0;
 }
-
-template <template <typename, int, int> class Launch, int MOST>
-static cudaError_t launch_typed(const struct geometry *g, int64_t n, const struct table_pass *pass)
+/* … and so is what lies past their ends? */
+static inline bool packs_go_on(const struct plan *plan)
 {
-    return g->plan->dtype == DTYPE_F32 ? launch_aligned<Launch, MOST, float>(g, n, pass)
-                                       : launch_aligned<Launch, MOST, double>(g, n, pass);
+    bool go_on = rows_are_packs(plan);
+    for (int s = 0; s < SIDE_COUNT; s++) {
+        const int32_t map = plan->axis[AXIS_X].side[s].map;
+        go_on = go_on && (map == SIDE_MAP_NONE || map == SIDE_MAP_PERIODIC);
+    }
+    return go_on;
 }

@@ -56,15 +56,10 @@ template <typename T>
 static cudaError_t launch_points(const struct geometry *g, const struct boundary_rest *rest,
                                  const struct table_pass *pass)
 {
-    vector_jobs jobs = vector_jobs_of(g);
-    void *arguments[] = {(void *)rest, (void *)pass, &jobs};
-    const int64_t blocks = blocks_of(rest->points * rest->batch, THREADS);
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    const dim3 grid((unsigned)blocks, 1, g->jobs);
-    return cudaLaunchKernel(g->plan->form == PLAN_SCALAR ? points_kernel<T, false>
-                                                         : points_kernel<T, true>,
-                            grid, dim3(THREADS), arguments, 0, g->stream);
+    return launch_kernel(g->plan->form == PLAN_SCALAR ? points_kernel<T, false>
+                                                      : points_kernel<T, true>,
+                         g, blocks_of(rest->points * rest->batch, THREADS), dim3(THREADS), 0, *rest,
+                         *pass, vector_jobs_of(g));
 }
 
 extern "C" cudaError_t boundary_launch(const struct geometry *g, const struct table_pass *pass)

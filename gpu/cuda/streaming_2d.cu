@@ -342,38 +342,28 @@ static cudaError_t launch_rows(const struct geometry *g, const struct table_pass
         streaming_2d_kernel<T, R, ALIGNED, KIND, one_job>, nullptr};
     if constexpr (KIND == CENTRED && R <= PLAN_RADIUS) /* of a plain plan */
         kernel.several = streaming_2d_kernel<T, R, ALIGNED, KIND, job_arrays>;
-    const size_t bytes = Rows::WARPS * sizeof(Rows);
-    cudaFuncSetAttribute(g->jobs == 1 ? (const void *)kernel.one : (const void *)kernel.several,
-                         cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     return launch_blocks(kernel, blocks_of(shape.items, Rows::WARPS), dim3(32 * Rows::WARPS), g,
-                         &shape, pass->in[0], pass->out[0], bytes);
+                         shape, pass, Rows::WARPS * sizeof(Rows));
 }
 
-template <typename T>
-static cudaError_t launch_streaming_2d(const struct geometry *g, const struct table_pass *pass)
+template <typename T, int R, enum point_kind KIND>
+static cudaError_t launch_kind(const struct geometry *g, const struct table_pass *pass)
 {
-    const struct plan_axis *axis = &g->plan->axis[AXIS_X];
-    bool packs = axis->n % (16 / sizeof(T)) == 0;
-    for (int s = 0; s < SIDE_COUNT; s++)
-        packs =
-            packs && (axis->side[s].map == SIDE_MAP_NONE || axis->side[s].map == SIDE_MAP_PERIODIC);
-    return with_radius<CENTRED_RADIUS>(g, [&](auto radius) -> cudaError_t {
-        constexpr int R = decltype(radius)::value;
-        if constexpr (R > 1) /* second derivatives by index */
-            if (g->plan->indexed)
-                return packs ? launch_rows<T, R, true, INDEXED>(g, pass)
-                             : launch_rows<T, R, false, INDEXED>(g, pass);
-        if constexpr (R <= TABLE_RADIUS)
-            return has_terms(g->plan, pass) ? packs ? launch_rows<T, R, true, TERMS>(g, pass)
-                                                    : launch_rows<T, R, false, TERMS>(g, pass)
-                   : packs ? launch_rows<T, R, true, CENTRED>(g, pass)
-                                            : launch_rows<T, R, false, CENTRED>(g, pass);
-        return cudaErrorInvalidValue;
-    });
+    return packs_go_on(g->plan) ? launch_rows<T, R, true, KIND>(g, pass)
+                                : launch_rows<T, R, false, KIND>(g, pass);
 }
 
 extern "C" cudaError_t streaming_2d_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    return g->plan->dtype == DTYPE_F32 ? launch_streaming_2d<float>(g, pass)
-                                       : launch_streaming_2d<double>(g, pass);
+    return with_type_and_radius<CENTRED_RADIUS>(g, [&](auto type, auto radius) -> cudaError_t {
+        using T = decltype(type);
+        constexpr int R = decltype(radius)::value;
+        if constexpr (R > 1) /* second derivatives by index */
+            if (g->plan->indexed)
+                return launch_kind<T, R, INDEXED>(g, pass);
+        if constexpr (R <= TABLE_RADIUS)
+            return has_terms(g->plan, pass) ? launch_kind<T, R, TERMS>(g, pass)
+                                            : launch_kind<T, R, CENTRED>(g, pass);
+        return cudaErrorInvalidValue;
+    });
 }

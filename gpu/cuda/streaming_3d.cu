@@ -379,10 +379,7 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
         streaming_3d_kernel<T, R, WIDE, ALIGNED, KIND, one_job>, nullptr};
     if constexpr (WIDE == SHORT && KIND == CENTRED && R <= PLAN_RADIUS) /* of a plain plan */
         kernel.several = streaming_3d_kernel<T, R, WIDE, ALIGNED, KIND, job_arrays>;
-    cudaFuncSetAttribute(g->jobs == 1 ? (const void *)kernel.one : (const void *)kernel.several,
-                         cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(Column));
-    return launch_blocks(kernel, blocks, dim3(WIDE, Column::HIGH), g, &shape, pass->in[0],
-                         pass->out[0], sizeof(Column));
+    return launch_blocks(kernel, blocks, dim3(WIDE, Column::HIGH), g, shape, pass, sizeof(Column));
 }
 
 /* Long rows where they overhang the grid by less than an eighth and their ring fits; not of several
@@ -397,12 +394,7 @@ template <class Column> static bool has_long(const struct geometry *g)
 template <typename T, int R, enum point_kind KIND>
 static cudaError_t launch_kind(const struct geometry *g, const struct table_pass *pass)
 {
-    const struct plan_axis *axis = &g->plan->axis[AXIS_X];
-    bool packs = axis->n % (16 / sizeof(T)) == 0;
-    for (int s = 0; s < SIDE_COUNT; s++)
-        packs =
-            packs && (axis->side[s].map == SIDE_MAP_NONE || axis->side[s].map == SIDE_MAP_PERIODIC);
-    if (!packs)
+    if (!packs_go_on(g->plan))
         return launch_column<T, R, SHORT, false, KIND>(g, pass);
     if constexpr (R <=
                   PLAN_RADIUS) /* of more, long rows would take more registers than there are */
@@ -411,18 +403,12 @@ static cudaError_t launch_kind(const struct geometry *g, const struct table_pass
     return launch_column<T, R, SHORT, true, KIND>(g, pass);
 }
 
-template <typename T>
-static cudaError_t launch_streaming_3d(const struct geometry *g, const struct table_pass *pass)
+extern "C" cudaError_t streaming_3d_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    return with_radius<TABLE_RADIUS>(g, [&](auto radius) {
+    return with_type_and_radius<TABLE_RADIUS>(g, [&](auto type, auto radius) {
+        using T = decltype(type);
         constexpr int R = decltype(radius)::value;
         return has_terms(g->plan, pass) ? launch_kind<T, R, TERMS>(g, pass)
                                         : launch_kind<T, R, CENTRED>(g, pass);
     });
-}
-
-extern "C" cudaError_t streaming_3d_launch(const struct geometry *g, const struct table_pass *pass)
-{
-    return g->plan->dtype == DTYPE_F32 ? launch_streaming_3d<float>(g, pass)
-                                       : launch_streaming_3d<double>(g, pass);
 }

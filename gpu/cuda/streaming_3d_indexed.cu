@@ -461,31 +461,20 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
     const int64_t columns = (int64_t)shape.columns_x * shape.columns_y * (int64_t)plan->batch;
     shape.length = (int32_t)column_length(planes, columns, g->units, R + Column::AHEAD);
     shape.marches = (uint32_t)blocks_of(planes, shape.length);
-    const kernel_pair<streaming_3d_indexed_shape<T, R>, T> kernel = {
-        streaming_3d_indexed_kernel<T, R, ALIGNED>, nullptr};
-    cudaFuncSetAttribute(kernel.one, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    return launch_blocks(kernel, columns * shape.marches, dim3((unsigned)warps * 32), g, &shape,
-                         pass->in[0], pass->out[0], bytes);
-}
-
-template <typename T>
-static cudaError_t launch_type(const struct geometry *g, const struct table_pass *pass)
-{
-    const struct plan_axis *axis = &g->plan->axis[AXIS_X];
-    bool packs = axis->n % (16 / sizeof(T)) == 0;
-    for (int s = 0; s < SIDE_COUNT; s++)
-        packs =
-            packs && (axis->side[s].map == SIDE_MAP_NONE || axis->side[s].map == SIDE_MAP_PERIODIC);
-    return with_radius<TABLE_RADIUS>(g, [&](auto radius) -> cudaError_t {
-        constexpr int R = decltype(radius)::value;
-        if constexpr (R > 1) /* second derivatives by index take a point more on either side */
-            return packs ? launch_column<T, R, true>(g, pass) : launch_column<T, R, false>(g, pass);
-        return cudaErrorInvalidValue;
-    });
+    return launch_kernel(streaming_3d_indexed_kernel<T, R, ALIGNED>, g, columns * shape.marches,
+                         dim3((unsigned)warps * 32), bytes, shape, (const T *)pass->in[0],
+                         (T *)pass->out[0], one_job());
 }
 
 extern "C" cudaError_t streaming_3d_indexed_launch(const struct geometry *g,
                                                    const struct table_pass *pass)
 {
-    return g->plan->dtype == DTYPE_F32 ? launch_type<float>(g, pass) : launch_type<double>(g, pass);
+    return with_type_and_radius<TABLE_RADIUS>(g, [&](auto type, auto radius) -> cudaError_t {
+        using T = decltype(type);
+        constexpr int R = decltype(radius)::value;
+        if constexpr (R > 1) /* second derivatives by index take a point more on either side */
+            return packs_go_on(g->plan) ? launch_column<T, R, true>(g, pass)
+                                        : launch_column<T, R, false>(g, pass);
+        return cudaErrorInvalidValue;
+    });
 }

@@ -365,48 +365,30 @@ static void table_shape_init(struct table_shape *shape, const struct geometry *g
     shape->rim_blocks = blocks_of(shape->rims.points * shape->rims.batch, THREADS);
 }
 
-template <typename T>
-static cudaError_t launch_march(const table_header *header, const table_pass *pass,
-                                const table_shape *shape, cudaStream_t stream)
-{
-    const auto kernel = header->form == TABLE_FORM_SUM ? march_kernel<T, TABLE_FORM_SUM>
-                                                       : march_kernel<T, TABLE_FORM_PARTS>;
-    void *arguments[] = {(void *)header, (void *)pass, (void *)&shape->x};
-    const int64_t blocks = shape->x.blocks * shape->rims.batch;
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    if (shape->ring_bytes > RING_BYTES)
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             shape->ring_bytes);
-    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(THREADS), arguments,
-                            (size_t)shape->ring_bytes, stream);
-}
-
 template <typename T, int V>
-static cudaError_t launch_table(const table_header *header, const table_pass *pass,
-                                const table_shape *shape, cudaStream_t stream)
+static cudaError_t launch_table(const struct geometry *g, const table_pass *pass,
+                                const table_shape *shape)
 {
     static void (*const kernels[])(table_header, table_pass, table_faces, boundary_rest,
                                    int64_t) = {
         table_kernel<T, V, TABLE_FORM_PARTS>, table_kernel<T, V, TABLE_FORM_SUM>,
         table_kernel<T, 1, TABLE_FORM_BIHARMONIC>, table_kernel<T, 1, TABLE_FORM_DIVERGENCE>};
-    void *arguments[] = {(void *)header, (void *)pass, (void *)&shape->others, (void *)&shape->rims,
-                         (void *)&shape->rim_blocks};
-    const int64_t blocks = shape->rim_blocks + shape->others.blocks * shape->rims.batch;
-    cudaError_t error = cudaSuccess;
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    if (shape->x.blocks > 0)
-        error = launch_march<T>(header, pass, shape, stream);
-    if (error != cudaSuccess || blocks == 0)
+    const table_header *header = table_of(g->plan);
+    const int64_t batch = shape->rims.batch;
+    const cudaError_t error =
+        launch_kernel(header->form == TABLE_FORM_SUM ? march_kernel<T, TABLE_FORM_SUM>
+                                                     : march_kernel<T, TABLE_FORM_PARTS>,
+                      g, shape->x.blocks * batch, dim3(THREADS), (size_t)shape->ring_bytes, *header,
+                      *pass, shape->x);
+    if (error != cudaSuccess)
         return error;
-    return cudaLaunchKernel(kernels[header->form], dim3((unsigned)blocks), dim3(THREADS), arguments,
-                            0, stream);
+    return launch_kernel(kernels[header->form], g, shape->rim_blocks + shape->others.blocks * batch,
+                         dim3(THREADS), 0, *header, *pass, shape->others, shape->rims,
+                         shape->rim_blocks);
 }
 
 extern "C" cudaError_t rows_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    const table_header *header = table_of(g->plan);
     struct boundary_rest left;
     struct table_shape shape;
     const cudaError_t error = faces_launch(g, pass, &left);
@@ -414,7 +396,7 @@ extern "C" cudaError_t rows_launch(const struct geometry *g, const struct table_
         return error;
     table_shape_init(&shape, g, pass, &left);
     if (g->plan->dtype == DTYPE_F64)
-        return launch_table<double, 1>(header, pass, &shape, g->stream);
-    return pack_of(g) == 4 ? launch_table<float, 4>(header, pass, &shape, g->stream)
-                           : launch_table<float, 1>(header, pass, &shape, g->stream);
+        return launch_table<double, 1>(g, pass, &shape);
+    return pack_of(g) == 4 ? launch_table<float, 4>(g, pass, &shape)
+                           : launch_table<float, 1>(g, pass, &shape);
 }

@@ -377,11 +377,8 @@ static cudaError_t temporal_2d_run(const struct geometry *g, const void *in, voi
     }
     shape.blocks = blocks_of(shape.items, TEMPORAL_2D_WARPS);
     const int64_t blocks = shape.blocks + tiles;
-    void *arguments[] = {&shape, &in, &out};
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(TEMPORAL_2D_THREADS), arguments,
-                            shared_bytes, g->stream);
+    return launch_kernel(kernel, g, blocks, dim3(TEMPORAL_2D_THREADS), shared_bytes, shape,
+                         (const T *)in, (T *)out);
 }
 
 template <typename T, int R>
@@ -396,7 +393,7 @@ static cudaError_t temporal_2d_equal(const struct geometry *g, const void *in, v
 extern "C" cudaError_t temporal_blocking_2d_launch(const struct geometry *g, const void *in,
                                                    void *out, uint64_t steps)
 {
-    return with_kernel<PLAN_RADIUS>(g, [&](auto type, auto radius) {
+    return with_type_and_radius<PLAN_RADIUS>(g, [&](auto type, auto radius) {
         return temporal_2d_equal<decltype(type), decltype(radius)::value>(g, in, out, steps);
     });
 }

@@ -80,17 +80,9 @@ static cudaError_t temporal_3d_run(const struct geometry *g, const void *in, voi
     temporal_3d_divide(&shape, g, steps);
     const int64_t blocks =
         (int64_t)shape.tiles_x * shape.tiles_y * shape.marches * (int64_t)plan->batch;
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    auto kernel = temporal_3d_kernel<T, R, S, NESTED, EQUAL, PLAIN>;
     const size_t shared = (is::RING + 2 * (steps - 1)) * is::PLANE * sizeof(T);
-    const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (error != cudaSuccess)
-        return error;
-    void *arguments[] = {&shape, &in, &out};
-    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(is::THREADS), arguments, shared,
-                            g->stream);
+    return launch_kernel(temporal_3d_kernel<T, R, S, NESTED, EQUAL, PLAIN>, g, blocks,
+                         dim3(is::THREADS), shared, shape, (const T *)in, (T *)out);
 }
 
 template <typename T, int R, int S, bool NESTED>

@@ -350,18 +350,6 @@ __global__ void __launch_bounds__(vector_column<T, R, FORM, AXES>::THREADS,
     }
 }
 
-template <typename S, class Jobs>
-static cudaError_t launch_jobs(void (*kernel)(S, Jobs), int64_t blocks, dim3 block,
-                               const struct geometry *g, S *shape, Jobs jobs, size_t shared_bytes)
-{
-    void *arguments[] = {shape, &jobs};
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
-    return cudaLaunchKernel(kernel, dim3((unsigned)blocks, 1, g->jobs), block, arguments,
-                            shared_bytes, g->stream);
-}
-
 /* cudaErrorInvalidConfiguration: the grid is too large for this kernel's numbers, or the device's
  * shared memory too small. */
 template <typename T, int R, int FORM, int AXES>
@@ -371,7 +359,6 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
     using Column = vector_column<T, R, FORM, AXES>;
     const struct plan *plan = g->plan;
     const struct plan_axis *axis = plan->axis;
-    const struct side *side = axis[AXIS_X].side;
     vector_shape<T> shape = {};
     for (int a = 0; a < AXIS_COUNT; a++) {
         shape.in[a] = (const T *)in[a];
@@ -389,9 +376,7 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
         shape.high[AXIS_Z] = (int64_t)plan->batch;
     shape.slot = g->slot;
     shape.whole = plan->radius == R;
-    shape.aligned = shape.n % Column::V == 0;
-    for (int s = 0; s < SIDE_COUNT; s++)
-        shape.aligned = shape.aligned && side[s].map != SIDE_MAP_ENDPOINT;
+    shape.aligned = packs_go_on(plan);
     const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
     const int64_t planes = shape.high[AXIS_Z] - shape.low[AXIS_Z];
     const int64_t columns_x = blocks_of(shape.n, Column::X);
@@ -409,10 +394,10 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
     shape.marches = (uint32_t)marches;
     const int64_t blocks = columns * marches;
     const dim3 block(Column::WIDE, Column::HIGH);
-    return g->jobs == 1 ? launch_jobs(vector_kernel<T, R, FORM, AXES, one_job>, blocks, block, g,
-                                      &shape, one_job(), Column::BYTES)
-                        : launch_jobs(vector_kernel<T, R, FORM, AXES, vector_jobs>, blocks, block,
-                                      g, &shape, vector_jobs_of(g), Column::BYTES);
+    return g->jobs == 1 ? launch_kernel(vector_kernel<T, R, FORM, AXES, one_job>, g, blocks, block,
+                                        Column::BYTES, shape, one_job())
+                        : launch_kernel(vector_kernel<T, R, FORM, AXES, vector_jobs>, g, blocks,
+                                        block, Column::BYTES, shape, vector_jobs_of(g));
 }
 
 /* --- the launch --- */
