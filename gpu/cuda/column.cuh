@@ -174,14 +174,6 @@ template <typename T, class Column> struct column_thread {
 
 /* --- launching --- */
 
-/* The row of an axis of those whose points are away from all sides. */
-static inline struct table_row_f64 centred_row(const struct plan *plan, int use, int a)
-{
-    const struct table_header *header = table_of(plan);
-    const struct table_rows *rows = &header->rows[use][a];
-    return table_row(header, header, rows, rows->low + rows->high);
-}
-
 /* Is the axis periodic, and so has one row for all its points? With coordinates each has its own.
  */
 static inline bool axis_wraps(const struct plan *plan, int a)

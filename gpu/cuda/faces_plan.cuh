@@ -83,41 +83,6 @@ template <class Run> static cudaError_t with_face_kinds(const face_launcher &lau
                                               : with_face_form<double>(launch, run);
 }
 
-static inline void clear_boxes(const struct geometry *g, struct boundary_rest *left)
-{
-    left->boxes = 0;
-    left->points = 0;
-    left->batch = g->boundary.batch;
-    left->slot = g->slot;
-}
-
-static inline void box_of(const struct geometry *g, int box, int64_t begin[AXIS_COUNT],
-                          int64_t end[AXIS_COUNT])
-{
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        begin[a] = g->boundary.begin[box][a];
-        end[a] = begin[a] + g->boundary.size[box][a];
-    }
-}
-
-static inline void keep_box(struct boundary_rest *left, int axis, int side,
-                            const int64_t begin[AXIS_COUNT], const int64_t end[AXIS_COUNT])
-{
-    const int box = left->boxes;
-    int64_t points = 1;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        left->begin[box][a] = begin[a];
-        left->size[box][a] = end[a] - begin[a];
-        points *= end[a] > begin[a] ? end[a] - begin[a] : 0;
-    }
-    if (points == 0)
-        return;
-    left->axis[box] = axis;
-    left->side[box] = side;
-    left->points += points;
-    left->end[left->boxes++] = left->points;
-}
-
 template <typename T, int R> struct face_maker {
     using row = typename table_rows_of<T>::row;
     const struct geometry *g;

@@ -362,6 +362,14 @@ static cudaError_t launch_kernel(void (*kernel)(P...), const struct geometry *g,
                        arguments...);
 }
 
+/* The row of an axis of those whose points are away from all sides. */
+static inline struct table_row_f64 centred_row(const struct plan *plan, int use, int a)
+{
+    const struct table_header *header = table_of(plan);
+    const struct table_rows *rows = &header->rows[use][a];
+    return table_row(header, header, rows, rows->low + rows->high);
+}
+
 /* A kernel for one job, and for several. */
 template <typename S, typename T> struct kernel_pair {
     void (*one)(S, const T *, T *, one_job);

@@ -233,53 +233,41 @@ static __global__ void __launch_bounds__(MOST_THREADS)
 /* --- launching --- */
 
 /* The centred row of a kind along axis a, as the shape's active axis i. */
-template <typename T, typename Row>
+template <typename T>
 static void take_row(const struct plan *plan, int use, int a, interior_rows<T> *rows, int i)
 {
-    const table_header *header = table_of(plan);
-    const table_rows *from = &header->rows[use][a];
-    const Row *row = (const Row *)((const char *)header + from->at) + from->low + from->high;
-    for (int m = 0; m < row->count && m < MOST_PAIRS; m++)
-        rows->w[i][m] = row->w[m];
+    const struct table_row_f64 row = centred_row(plan, use, a);
+    for (int m = 0; m < row.count && m < MOST_PAIRS; m++)
+        rows->w[i][m] = (T)row.w[m];
 }
 
-template <typename T> struct row_type {
-    typedef table_row_f32 type;
-};
-template <> struct row_type<double> {
-    typedef table_row_f64 type;
-};
+/* How many of the axes below `a` are active. */
+static int active_below(const table_header *header, int a)
+{
+    int axes = 0;
+    for (int b = 0; b < a; b++)
+        axes += header->active >> b & 1;
+    return axes;
+}
 
-/* Which derivative of which input the parts are, as numerics/table_point.h has them. */
+/* Which derivative of which input the parts are. */
 template <typename T> static void take_parts(const table_header *header, interior_shape<T> *shape)
 {
     shape->outputs = header->outputs;
     shape->minus = header->operator_id == OPERATOR_CURL;
-    shape->parts = header->operator_id == OPERATOR_DIVERGENCE ? header->inputs
-                   : shape->minus                             ? 2
-                                                              : 1;
-    for (int c = 0; c < shape->outputs; c++)
-        for (int k = 0; k < shape->parts; k++) {
-            const int around = shape->outputs == 1 ? AXIS_Z : c;
-            const int next = (around + 1) % AXIS_COUNT, last = (around + 2) % AXIS_COUNT;
-            shape->of[c][k] = shape->along[c][k] = 0; /* a derivative: of the only active axis */
-            if (header->operator_id == OPERATOR_GRADIENT)
-                shape->along[c][k] = (int8_t)c;
-            else if (header->operator_id == OPERATOR_DIVERGENCE)
-                shape->of[c][k] = shape->along[c][k] = (int8_t)k;
-            else if (shape->minus) {
-                shape->of[c][k] = (int8_t)(k == 0 ? last : next);
-                shape->along[c][k] = (int8_t)(k == 0 ? next : last);
-            }
+    for (int c = 0, of, along; c < shape->outputs; c++)
+        for (int k = 0; table_part(header, c, k, &of, &along); k++) {
+            shape->parts = k + 1;
+            shape->of[c][k] = (int8_t)of;
+            shape->along[c][k] = (int8_t)active_below(header, along);
         }
 }
 
-/* What the pass is; returns how many axes are active. */
+/* What the pass is. */
 template <typename T>
-static int take_pass(const struct geometry *g, const struct table_pass *pass,
-                     interior_shape<T> *shape)
+static void take_pass(const struct geometry *g, const struct table_pass *pass,
+                      interior_shape<T> *shape)
 {
-    typedef typename row_type<T>::type Row;
     const table_header *header = table_of(g->plan);
     int axes = 0;
     for (int a = 0; a < AXIS_COUNT; a++) {
@@ -290,10 +278,10 @@ static int take_pass(const struct geometry *g, const struct table_pass *pass,
         if (!(header->active >> a & 1))
             continue;
         shape->stride[axes] = header->axis_of[a].stride;
-        take_row<T, Row>(g->plan, TABLE_ROWS_OF_FACTORS + pass->set, a, &shape->rows, axes);
+        take_row(g->plan, TABLE_ROWS_OF_FACTORS + pass->set, a, &shape->rows, axes);
         if (header->form == TABLE_FORM_BIHARMONIC) {
-            take_row<T, Row>(g->plan, TABLE_ROWS_INNER, a, &shape->inner, axes);
-            take_row<T, Row>(g->plan, TABLE_ROWS_OUTER, a, &shape->outer, axes);
+            take_row(g->plan, TABLE_ROWS_INNER, a, &shape->inner, axes);
+            take_row(g->plan, TABLE_ROWS_OUTER, a, &shape->outer, axes);
             shape->inner_centre[axes] = (T)header->inner_centre[a];
             shape->outer_centre[axes] = (T)header->outer_centre[a];
         }
@@ -321,7 +309,6 @@ static int take_pass(const struct geometry *g, const struct table_pass *pass,
         shape->across[i] = (T)header->across[i];
     if (header->form == TABLE_FORM_PARTS)
         take_parts(header, shape);
-    return axes;
 }
 
 template <typename T> using interior_function = void (*)(interior_shape<T>);
@@ -363,38 +350,29 @@ template <typename T> static interior_function<T> find_kernel(int form, int pair
     return NULL;
 }
 
-/* Pairs of the rows of the first active axis: all have as many. */
-static int pairs_of(const table_header *header)
+template <typename T> static interior_function<T> find_kernel(const struct plan *plan)
 {
-    int a = 0;
+    const table_header *header = table_of(plan);
+    int a = AXIS_X; /* the first active axis; the rows of all have as many pairs */
     while (!(header->active >> a & 1))
         a++;
-    const table_rows *rows = &header->rows[TABLE_ROWS_OF_FACTORS][a];
-    const char *at = (const char *)header + rows->at;
-    return header->dtype == DTYPE_F32 ? ((const table_row_f32 *)at + rows->low + rows->high)->count
-                                      : ((const table_row_f64 *)at + rows->low + rows->high)->count;
-}
-
-static int axes_of(const table_header *header)
-{
-    return (header->active & 1) + (header->active >> 1 & 1) + (header->active >> 2 & 1);
+    return find_kernel<T>(header->form, centred_row(plan, TABLE_ROWS_OF_FACTORS, a).count,
+                          active_below(header, AXIS_COUNT));
 }
 
 extern "C" bool interior_takes(const struct plan *plan)
 {
-    const table_header *header = table_of(plan);
-    return find_kernel<float>(header->form, pairs_of(header), axes_of(header)) != NULL;
+    return find_kernel<float>(plan) != NULL;
 }
 
 template <typename T>
 static cudaError_t launch_interior(const struct geometry *g, const struct table_pass *pass)
 {
-    const table_header *header = table_of(g->plan);
     const uint32_t most = 65535; /* blocks along y: threads go on from there */
     int64_t size[AXIS_COUNT];
     interior_shape<T> shape;
     memset(&shape, 0, sizeof shape);
-    const int axes = take_pass<T>(g, pass, &shape);
+    take_pass<T>(g, pass, &shape);
     for (int a = 0; a < AXIS_COUNT; a++)
         size[a] = g->high[a] - g->low[a];
     shape.begin_x = g->low[AXIS_X] / WARP * WARP;
@@ -416,12 +394,10 @@ static cudaError_t launch_interior(const struct geometry *g, const struct table_
      * again. */
     const uint64_t planes = (uint64_t)columns * (shape.blocks_y < most ? shape.blocks_y : most);
     const uint64_t enough = (uint64_t)g->units * BLOCKS_EACH / planes + 1;
-    shape.length = (shape.blocks + enough - 1) / enough;
+    shape.length = (uint64_t)blocks_of((int64_t)shape.blocks, (int64_t)enough);
     const dim3 blocks((unsigned)columns, shape.blocks_y < most ? shape.blocks_y : most,
-                      (unsigned)((shape.blocks + shape.length - 1) / shape.length));
-    void *arguments[] = {&shape};
-    return cudaLaunchKernel(find_kernel<T>(header->form, pairs_of(header), axes), blocks, threads,
-                            arguments, 0, g->stream);
+                      (unsigned)blocks_of((int64_t)shape.blocks, (int64_t)shape.length));
+    return launch_grid(find_kernel<T>(g->plan), blocks, threads, 0, g->stream, shape);
 }
 
 extern "C" cudaError_t interior_launch(const struct geometry *g, const struct table_pass *pass)

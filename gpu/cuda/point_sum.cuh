@@ -164,14 +164,12 @@ template <typename T, int R>
 static point_weights<T, R> weights_of(const struct plan *plan, const struct table_pass *pass)
 {
     const struct table_header *header = table_of(plan);
-    const int use = TABLE_ROWS_OF_FACTORS + pass->set;
     point_weights<T, R> weights = {};
     weights.centre = (T)header->centre[pass->set][header->active & ~plan->indexed];
     for (int a = 0; a < AXIS_COUNT; a++) {
         if (!plan->axis[a].active || plan->indexed >> a & 1)
             continue;
-        const struct table_rows *rows = &header->rows[use][a];
-        const struct table_row_f64 row = table_row(header, header, rows, rows->low + rows->high);
+        const struct table_row_f64 row = centred_row(plan, TABLE_ROWS_OF_FACTORS + pass->set, a);
         for (int m = 1; m <= R; m++)
             weights.c[a][m] = (T)row.w[m - 1];
     }
@@ -181,15 +179,14 @@ static point_weights<T, R> weights_of(const struct plan *plan, const struct tabl
 static inline index_rows index_rows_of(const struct geometry *g, const struct table_pass *pass)
 {
     const struct plan *plan = g->plan;
-    const struct table_header *header = table_of(plan);
+    const int use = TABLE_ROWS_OF_FACTORS + pass->set;
     index_rows made = {};
     made.axes = plan->indexed;
     made.slot = g->slot;
     for (int a = 0; a < AXIS_COUNT; a++) {
-        const struct table_rows *rows = &header->rows[TABLE_ROWS_OF_FACTORS + pass->set][a];
-        made.at[a] = rows->at;
+        made.at[a] = table_of(plan)->rows[use][a].at;
         if (plan->axis[a].active && !(plan->indexed >> a & 1))
-            made.pairs[a] = table_row(header, header, rows, rows->low + rows->high).count;
+            made.pairs[a] = centred_row(plan, use, a).count;
     }
     return made;
 }

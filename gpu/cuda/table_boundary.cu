@@ -121,21 +121,6 @@ static __global__ void __launch_bounds__(THREADS, V == 4 ? 3 : 4)
 
 /* --- on the host --- */
 
-static void add_rim(struct boundary_rest *rims, const int64_t begin[AXIS_COUNT],
-                    const int64_t end[AXIS_COUNT])
-{
-    int64_t points = 1;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        rims->begin[rims->boxes][a] = begin[a];
-        rims->size[rims->boxes][a] = end[a] - begin[a];
-        points *= end[a] > begin[a] ? end[a] - begin[a] : 0;
-    }
-    if (points == 0)
-        return;
-    rims->points += points;
-    rims->end[rims->boxes++] = rims->points;
-}
-
 /* How many points of a line so many layers at that side read; 0 where a row of theirs has a datum
  * of the other side, or reads what that imposes, holds or maps. */
 template <class Row>
@@ -193,13 +178,9 @@ static int pack_of(const struct geometry *g)
 /* Points on either side that rows of an axis read in the table's box. */
 static int reach_of(const struct geometry *g, int use, int a)
 {
-    const table_header *header = table_of(g->plan);
-    const table_rows *rows = &header->rows[use][a];
-    if (!(header->active >> a & 1))
+    if (!(table_of(g->plan)->active >> a & 1))
         return 0;
-    return g->plan->indexed >> a & 1
-               ? g->plan->radius
-               : table_row(header, header, rows, rows->low + rows->high).count;
+    return g->plan->indexed >> a & 1 ? g->plan->radius : centred_row(g->plan, use, a).count;
 }
 
 /* Has a box of the boundary [begin, end) a face? Then [low, high) is where. */
@@ -355,11 +336,11 @@ static void table_shape_init(struct table_shape *shape, const struct geometry *g
         const int a = boundary->axis[box], side = boundary->side[box];
         if (!find_face(g, pass, a, side, begin, end, low, high) ||
             !add_face(shape, g, TABLE_ROWS_OF_FACTORS + pass->set, a, side, low, high)) {
-            add_rim(&shape->rims, begin, end);
+            keep_box(&shape->rims, a, side, begin, end);
             continue;
         }
         cut_around(begin, end, low, high, [&](const int64_t *from, const int64_t *to) {
-            add_rim(&shape->rims, from, to);
+            keep_box(&shape->rims, a, side, from, to);
         });
     }
     shape->rim_blocks = blocks_of(shape->rims.points * shape->rims.batch, THREADS);
