@@ -23,20 +23,25 @@ static bool find_form(const struct geometry *g, const struct table_pass *pass, e
 extern "C" cudaError_t faces_launch(const struct geometry *g, const struct table_pass *pass,
                                     struct boundary_rest *left)
 {
-    face_launcher launch = {g, pass, FACE_SUM, false};
+    face_launcher launch = {g, pass, FACE_SUM, false, NULL};
     const int most =
         table_of(g->plan)->form == TABLE_FORM_SUM ? (int)TABLE_RADIUS : (int)PLAN_RADIUS;
     if (!find_form(g, pass, &launch.form) || g->plan->radius > most) {
         clear_boxes(g, left);
         for (int box = 0; box < g->boundary.boxes; box++) {
             int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
-            box_of(g, box, begin, end);
+            box_of(g->boundary.begin[box], g->boundary.size[box], begin, end);
             keep_box(left, g->boundary.axis[box], g->boundary.side[box], begin, end);
         }
         return cudaSuccess;
     }
-    cudaError_t error = faces_x_launch(&launch);
-    if (error == cudaSuccess)
-        error = faces_rims_launch(&launch, left);
-    return error == cudaSuccess ? faces_y_z_launch(&launch) : error;
+    return with_face_kinds(launch, [&](auto type, auto radius, auto) {
+        faces_made<decltype(type), decltype(radius)::value> made;
+        make_faces(launch, &made, left);
+        launch.made = &made;
+        cudaError_t error = faces_x_launch(&launch);
+        if (error == cudaSuccess)
+            error = faces_rims_launch(&launch, left);
+        return error == cudaSuccess ? faces_y_z_launch(&launch) : error;
+    });
 }

@@ -24,12 +24,13 @@ static inline void clear_boxes(const struct geometry *g, struct boundary_rest *l
     left->slot = g->slot;
 }
 
-static inline void box_of(const struct geometry *g, int box, int64_t begin[AXIS_COUNT],
-                          int64_t end[AXIS_COUNT])
+/* … where a box of a boundary lies, … */
+static inline void box_of(const int64_t from[AXIS_COUNT], const int64_t size[AXIS_COUNT],
+                          int64_t begin[AXIS_COUNT], int64_t end[AXIS_COUNT])
 {
     for (int a = 0; a < AXIS_COUNT; a++) {
-        begin[a] = g->boundary.begin[box][a];
-        end[a] = begin[a] + g->boundary.size[box][a];
+        begin[a] = from[a];
+        end[a] = from[a] + size[a];
     }
 }
 

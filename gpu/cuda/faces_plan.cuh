@@ -36,6 +36,7 @@ struct face_launcher {
     const struct table_pass *pass;
     enum face_form form;
     bool beside;
+    void *made; /* faces_made of the pass */
 
     template <typename... P, typename... A>
     cudaError_t operator()(void (*kernel)(P...), int64_t blocks, size_t shared_bytes,
@@ -257,7 +258,7 @@ static void make_faces(const face_launcher &of, faces_made<T, R> *made, struct b
     for (int box = 0; box < g->boundary.boxes; box++) {
         int64_t begin[AXIS_COUNT], end[AXIS_COUNT], low[AXIS_COUNT], high[AXIS_COUNT];
         const int a = g->boundary.axis[box], s = g->boundary.side[box];
-        box_of(g, box, begin, end);
+        box_of(g->boundary.begin[box], g->boundary.size[box], begin, end);
         face_pair<T, R> *faces = &made->axis[a];
         if (!maker.find(box, begin, end, low, high) ||
             !maker.make_side(a, s, (int)(high[a] - low[a]), &faces->side[s])) {
@@ -283,7 +284,7 @@ template <typename T, int R> static int sides_of(const face_pair<T, R> &faces)
     return (faces.side[SIDE_LOW].layers > 0) + (faces.side[SIDE_HIGH].layers > 0);
 }
 
-/* The launches, in this order; that of rims sets *left. */
+/* The launches, in this order; that of rims may leave nothing. */
 cudaError_t faces_x_launch(face_launcher *launch);
 cudaError_t faces_rims_launch(face_launcher *launch, struct boundary_rest *left);
 cudaError_t faces_y_z_launch(face_launcher *launch);

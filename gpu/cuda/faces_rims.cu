@@ -205,8 +205,6 @@ static cudaError_t launch_rims(face_launcher *launch, struct boundary_rest *left
     const struct geometry *g = launch->g;
     const struct table_pass *pass = launch->pass;
     const face_maker<T, R> maker = {g, table_of(g->plan), TABLE_ROWS_OF_FACTORS + pass->set, FORM};
-    faces_made<T, R> made;
-    make_faces<T, R>(*launch, &made, left);
     const int64_t blocks = blocks_of(left->points * left->batch, FACE_THREADS);
     rim_plan<T> plan;
     if (blocks == 0 || !maker.make_rims(pass, &plan))

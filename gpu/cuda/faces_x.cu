@@ -312,9 +312,7 @@ template <typename T, int R, int FORM> static cudaError_t launch_x(face_launcher
 {
     using ring = face_ring<T, R, FORM>;
     const struct geometry *g = launch->g;
-    struct boundary_rest left;
-    faces_made<T, R> made;
-    make_faces<T, R>(*launch, &made, &left);
+    faces_made<T, R> &made = *(faces_made<T, R> *)launch->made;
     face_pair<T, R> *faces = &made.axis[AXIS_X];
     const int sides = sides_of(*faces);
     if (sides == 0)

@@ -232,10 +232,8 @@ cudaError_t faces_y_z_launch(face_launcher *launch)
         constexpr int R = decltype(radius)::value, FORM = decltype(form)::value;
         /* Packs of float64 gain nothing and take twice the registers. */
         constexpr int V = sizeof(T) == 4 ? 4 : 1;
-        struct boundary_rest left;
-        faces_made<T, R> made;
-        make_faces<T, R>(*launch, &made, &left);
-        return launch->g->plan->axis[AXIS_X].n % V == 0 ? launch_y_z<T, R, V, FORM>(launch, &made)
-                                                        : launch_y_z<T, R, 1, FORM>(launch, &made);
+        faces_made<T, R> *made = (faces_made<T, R> *)launch->made;
+        return rows_are_packs(launch->g->plan) ? launch_y_z<T, R, V, FORM>(launch, made)
+                                               : launch_y_z<T, R, 1, FORM>(launch, made);
     });
 }

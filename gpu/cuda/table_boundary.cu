@@ -329,11 +329,8 @@ static void table_shape_init(struct table_shape *shape, const struct geometry *g
     shape->rims.batch = boundary->batch;
     for (int box = 0; box < boundary->boxes; box++) {
         int64_t begin[AXIS_COUNT], end[AXIS_COUNT], low[AXIS_COUNT], high[AXIS_COUNT];
-        for (int b = 0; b < AXIS_COUNT; b++) {
-            begin[b] = boundary->begin[box][b];
-            end[b] = begin[b] + boundary->size[box][b];
-        }
         const int a = boundary->axis[box], side = boundary->side[box];
+        box_of(boundary->begin[box], boundary->size[box], begin, end);
         if (!find_face(g, pass, a, side, begin, end, low, high) ||
             !add_face(shape, g, TABLE_ROWS_OF_FACTORS + pass->set, a, side, low, high)) {
             keep_box(&shape->rims, a, side, begin, end);
