@@ -66,7 +66,7 @@ static __device__ __forceinline__ T add_pairs(const T *f, int64_t stride, const 
 }
 
 /* Derivatives along one axis each, rounded alone, then added. */
-template <int R> struct parts_of {
+template <int R> struct interior_parts {
     template <typename T>
     static __device__ __forceinline__ void run(const interior_shape<T> &shape, int64_t place)
     {
@@ -124,7 +124,7 @@ static __device__ __forceinline__ T add_source(const interior_shape<T> &shape, i
     return fused(shape.dt, shape.source ? __ldg(shape.source + place) : shape.source_value, acc);
 }
 
-template <int R, int AXES> struct sum_of {
+template <int R, int AXES> struct interior_sum {
     template <typename T>
     static __device__ __forceinline__ void run(const interior_shape<T> &shape, int64_t place)
     {
@@ -141,7 +141,7 @@ static __device__ __forceinline__ T inner_at(const interior_shape<T> &shape, con
 }
 
 /* R: of second derivatives; those of order 4 reach one further. */
-template <int R, int AXES> struct biharmonic_of {
+template <int R, int AXES> struct interior_biharmonic {
     template <typename T>
     static __device__ __forceinline__ void run(const interior_shape<T> &shape, int64_t place)
     {
@@ -178,7 +178,7 @@ static __device__ __forceinline__ T between(const T *k, const T *across, int m, 
     return acc;
 }
 
-template <int R, int AXES> struct divergence_of {
+template <int R, int AXES> struct interior_divergence {
     template <typename T>
     static __device__ __forceinline__ void run(const interior_shape<T> &shape, int64_t place)
     {
@@ -317,23 +317,31 @@ template <typename T> using interior_function = void (*)(interior_shape<T>);
 template <typename T> static interior_function<T> find_kernel(int form, int pairs, int axes)
 {
     static const interior_function<T> parts[] = {
-        interior_kernel<T, parts_of<1>>, interior_kernel<T, parts_of<2>>,
-        interior_kernel<T, parts_of<3>>, interior_kernel<T, parts_of<4>>,
-        interior_kernel<T, parts_of<5>>, interior_kernel<T, parts_of<6>>};
+        interior_kernel<T, interior_parts<1>>, interior_kernel<T, interior_parts<2>>,
+        interior_kernel<T, interior_parts<3>>, interior_kernel<T, interior_parts<4>>,
+        interior_kernel<T, interior_parts<5>>, interior_kernel<T, interior_parts<6>>};
     static const interior_function<T> means[] = {
-        interior_kernel<T, sum_of<1, 1>>, interior_kernel<T, sum_of<2, 1>>,
-        interior_kernel<T, sum_of<3, 1>>, interior_kernel<T, sum_of<4, 1>>,
-        interior_kernel<T, sum_of<5, 1>>};
+        interior_kernel<T, interior_sum<1, 1>>, interior_kernel<T, interior_sum<2, 1>>,
+        interior_kernel<T, interior_sum<3, 1>>, interior_kernel<T, interior_sum<4, 1>>,
+        interior_kernel<T, interior_sum<5, 1>>};
     static const interior_function<T> biharmonics[][AXIS_COUNT] = {
-        {interior_kernel<T, biharmonic_of<1, 1>>, interior_kernel<T, biharmonic_of<1, 2>>, NULL},
-        {interior_kernel<T, biharmonic_of<2, 1>>, interior_kernel<T, biharmonic_of<2, 2>>, NULL},
-        {interior_kernel<T, biharmonic_of<3, 1>>, interior_kernel<T, biharmonic_of<3, 2>>, NULL},
-        {interior_kernel<T, biharmonic_of<4, 1>>, interior_kernel<T, biharmonic_of<4, 2>>, NULL}};
+        {interior_kernel<T, interior_biharmonic<1, 1>>,
+         interior_kernel<T, interior_biharmonic<1, 2>>, NULL},
+        {interior_kernel<T, interior_biharmonic<2, 1>>,
+         interior_kernel<T, interior_biharmonic<2, 2>>, NULL},
+        {interior_kernel<T, interior_biharmonic<3, 1>>,
+         interior_kernel<T, interior_biharmonic<3, 2>>, NULL},
+        {interior_kernel<T, interior_biharmonic<4, 1>>,
+         interior_kernel<T, interior_biharmonic<4, 2>>, NULL}};
     static const interior_function<T> divergences[][AXIS_COUNT] = {
-        {interior_kernel<T, divergence_of<1, 1>>, interior_kernel<T, divergence_of<1, 2>>, NULL},
-        {interior_kernel<T, divergence_of<2, 1>>, interior_kernel<T, divergence_of<2, 2>>, NULL},
-        {interior_kernel<T, divergence_of<3, 1>>, interior_kernel<T, divergence_of<3, 2>>, NULL},
-        {interior_kernel<T, divergence_of<4, 1>>, interior_kernel<T, divergence_of<4, 2>>, NULL}};
+        {interior_kernel<T, interior_divergence<1, 1>>,
+         interior_kernel<T, interior_divergence<1, 2>>, NULL},
+        {interior_kernel<T, interior_divergence<2, 1>>,
+         interior_kernel<T, interior_divergence<2, 2>>, NULL},
+        {interior_kernel<T, interior_divergence<3, 1>>,
+         interior_kernel<T, interior_divergence<3, 2>>, NULL},
+        {interior_kernel<T, interior_divergence<4, 1>>,
+         interior_kernel<T, interior_divergence<4, 2>>, NULL}};
     static_assert(sizeof parts / sizeof *parts == MOST_PAIRS, "a kernel for each");
     if (pairs < 1 || pairs > MOST_PAIRS)
         return NULL;

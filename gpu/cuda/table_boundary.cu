@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-    THREADS = FACE_THREADS,
+    THREADS = TABLE_THREADS,
     RING_BYTES = 48 << 10, /* of more than the fewest planes in flight */
     RING_AHEAD = 6,        /* planes in flight, at most, … */
     RING_AHEAD_LEAST = 2   /* … and at least */
@@ -61,7 +61,7 @@ static __global__ void __launch_bounds__(THREADS, RESIDENT<T>)
     int64_t block = blockIdx.x;
     uint64_t field;
     const table_face &face = face_of(faces, &block, &field);
-    face_march<T, FORM>(header, face, pass, table[faces.slot].rows, field, block);
+    table_march<T, FORM>(header, face, pass, table[faces.slot].rows, field, block);
 }
 
 /* A thread's pack of every layer. */
@@ -81,7 +81,7 @@ static __device__ __forceinline__ void face_threads(const table_header &header,
     const int64_t at[AXIS_COUNT] = {fast, AXIS == AXIS_Y ? edge : slow,
                                     AXIS == AXIS_Z ? edge : slow};
     move(&view, at);
-    const face_points<T, AXIS, V> lines(header, face, view);
+    const table_points<T, AXIS, V> lines(header, face, view);
     for (int c = 0; c < header.outputs; c++) {
         const auto given = lines.given(lines.template part_along<FORM>(c));
         for (int64_t d = 0; d < face.layers; d++)
@@ -238,7 +238,7 @@ static void find_points(const table_header *header, int use, int side, int64_t l
         }
 }
 
-static int64_t ring_bytes(const struct face_ring *ring, const table_header *header)
+static int64_t ring_bytes(const struct table_ring *ring, const table_header *header)
 {
     return (int64_t)ring->planes * ring->lines * ring->pitch *
            (int64_t)dtype_element_bytes(header->dtype);
@@ -248,7 +248,7 @@ static int64_t ring_bytes(const struct face_ring *ring, const table_header *head
 static bool choose_ring(struct table_face *face, const struct geometry *g, int use)
 {
     const table_header *header = table_of(g->plan);
-    struct face_ring *ring = &face->ring;
+    struct table_ring *ring = &face->ring;
     const struct side *side = &header->axis_of[AXIS_X].side[face->side];
     const int64_t n = header->axis_of[AXIS_X].n;
     int64_t points[AXIS_COUNT] = {0, 0, 0};

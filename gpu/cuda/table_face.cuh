@@ -12,13 +12,13 @@
 #include "gpu/cuda/table_point.cuh"
 
 enum {
-    FACE_THREADS = 128,
+    TABLE_THREADS = 128,
     FACE_PAIRS = TABLE_RADIUS, /* of points about one, at most */
     FACE_NUMBERS = 2           /* of a side: its value and its constant */
 };
 
 /* The ring of a face of x, in elements. */
-struct face_ring {
+struct table_ring {
     /* A line's part of a plane: where each component begins, the side's numbers after the last,
      * and its length, odd in units so that lines begin in many banks. */
     int32_t at[AXIS_COUNT + 1], pitch;
@@ -32,7 +32,7 @@ struct table_face {
     int32_t axis, side, layers;
     int32_t wide, high; /* of a block along the other axes: threads; of x lines, and planes */
     int32_t imposed;    /* layers d < imposed are read as the side's value */
-    struct face_ring ring;
+    struct table_ring ring;
     int64_t begin[2], end[2]; /* along the other axes, the faster one first */
     int64_t tiles;            /* blocks along the faster one */
     int64_t last_block;       /* the end of the blocks of this face and those before it */
@@ -40,7 +40,7 @@ struct table_face {
 
 /* A row, with N weights in registers or none: of count pairs about the point (step 0), or of points
  * first, first + step, … from it, of the side's axis inwards, of another upwards. */
-template <typename T, int N> struct face_row {
+template <typename T, int N> struct table_face_row {
     int count, step, first;
     T w[N ? N : 1], datum;
     const T *weights;
@@ -56,7 +56,7 @@ template <typename T, int N> struct face_row {
 
 /* V lines from a side inwards, of which k counts the points from the edge: k < 0 beyond it. Those
  * of x lie in shared memory. */
-template <typename T, int AXIS, int V> struct face_lines {
+template <typename T, int AXIS, int V> struct table_lines {
     static constexpr bool STAGED = AXIS == AXIS_X;
     static constexpr int FAST = AXIS == AXIS_X ? AXIS_Y : AXIS_X;
     static constexpr int SLOW = AXIS == AXIS_Z ? AXIS_Y : AXIS_Z;
@@ -64,7 +64,7 @@ template <typename T, int AXIS, int V> struct face_lines {
     using view_type = typename table_types<T>::view;
     using value = pack<T, V>;
     using index = typename std::conditional<STAGED, int, int64_t>::type;
-    using own_row = face_row<T, STAGED ? (int)TABLE_POINTS : 0>;
+    using own_row = table_face_row<T, STAGED ? (int)TABLE_POINTS : 0>;
 
     const table_header &header;
     const table_face &face;
@@ -72,14 +72,14 @@ template <typename T, int AXIS, int V> struct face_lines {
     const view_type &view; /* at the edge, of the first line */
     /* Elements of what is read to the next point inwards, and along an axis upwards. */
     index inward, stride[AXIS_COUNT];
-    face_row<T, 0> fast, slow; /* staged: of all layers; with coordinates of the plane */
-    value stated;              /* the side's value there */
-    const T *values;           /* … where it is an array, not staged: the first line's element */
-    const T *tile;             /* staged: the line's part of the plane of the ring's slot `here` */
+    table_face_row<T, 0> fast, slow; /* staged: of all layers; with coordinates of the plane */
+    value stated;                    /* the side's value there */
+    const T *values; /* … where it is an array, not staged: the first line's element */
+    const T *tile;   /* staged: the line's part of the plane of the ring's slot `here` */
     int here;
 
-    __device__ __forceinline__ face_lines(const table_header &header, const table_face &face,
-                                          const view_type &view)
+    __device__ __forceinline__ table_lines(const table_header &header, const table_face &face,
+                                           const view_type &view)
         : header(header), face(face), side(header.axis_of[AXIS].side[face.side]), view(view),
           values(NULL), tile(NULL), here(0)
     {
@@ -178,11 +178,11 @@ template <typename T, int AXIS, int V> struct face_lines {
 
     /* A row of the point at index i along an axis, … */
     template <int N>
-    __device__ __forceinline__ face_row<T, N> row_at(const row_type *from, int axis,
-                                                     int64_t i) const
+    __device__ __forceinline__ table_face_row<T, N> row_at(const row_type *from, int axis,
+                                                           int64_t i) const
     {
         const int turn = axis == AXIS && face.side == SIDE_HIGH ? -1 : 1;
-        face_row<T, N> row;
+        table_face_row<T, N> row;
         row.count = __ldg(&from->count);
         row.step = turn * __ldg(&from->step);
         row.first = turn * (int)(__ldg(&from->first) - i);
@@ -194,7 +194,7 @@ template <typename T, int AXIS, int V> struct face_lines {
         return row;
     }
     /* … that of the table, empty where there is no derivative, … */
-    template <int N> __device__ __forceinline__ face_row<T, N> row(int axis, int64_t i) const
+    template <int N> __device__ __forceinline__ table_face_row<T, N> row(int axis, int64_t i) const
     {
         const table_rows &rows = header.rows[TABLE_ROWS_OF_FACTORS + view.pass->set][axis];
         if (!(header.active >> axis & 1))
@@ -204,14 +204,14 @@ template <typename T, int AXIS, int V> struct face_lines {
                          axis, i);
     }
     /* … along another axis than the side's, and at a layer. */
-    template <int OTHER> __device__ __forceinline__ face_row<T, 0> row_beside() const
+    template <int OTHER> __device__ __forceinline__ table_face_row<T, 0> row_beside() const
     {
         if constexpr (STAGED)
             return OTHER == FAST ? fast : slow;
         else
             return row<0>(OTHER, OTHER == FAST ? max(view.at[FAST], face.begin[0]) : view.at[SLOW]);
     }
-    template <int N> __device__ __forceinline__ face_row<T, N> row_of_layer(int64_t d) const
+    template <int N> __device__ __forceinline__ table_face_row<T, N> row_of_layer(int64_t d) const
     {
         return row<N>(AXIS, face.side == SIDE_LOW ? d : header.axis_of[AXIS].n - 1 - d);
     }

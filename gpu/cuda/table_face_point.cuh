@@ -4,10 +4,10 @@
 
 #include "gpu/cuda/table_face.cuh"
 
-template <typename T, int AXIS, int V> struct face_points : face_lines<T, AXIS, V> {
-    using lines = face_lines<T, AXIS, V>;
+template <typename T, int AXIS, int V> struct table_points : table_lines<T, AXIS, V> {
+    using lines = table_lines<T, AXIS, V>;
     using lines::add, lines::edge, lines::FAST, lines::face, lines::has, lines::header,
-        lines::face_lines, lines::read, lines::side, lines::SLOW, lines::stated, lines::view,
+        lines::table_lines, lines::read, lines::side, lines::SLOW, lines::stated, lines::view,
         lines::with_row;
     using typename lines::index;
     using typename lines::own_row;

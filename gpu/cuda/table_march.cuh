@@ -9,23 +9,23 @@ extern __shared__ __align__(128) unsigned char shared_memory[];
 
 /* What a thread copies of each plane to the ring of a face of x: the same unit of every so many
  * lines. */
-template <typename T> struct face_copies {
+template <typename T> struct table_copies {
     const table_face &face;
     const T *from;     /* of the field's first line; NULL: nothing */
     int64_t stride[2]; /* … along y and z */
     int64_t n[2], y;   /* lines; of the plane's first line */
     int to, line, lines, unit;
 
-    __device__ __forceinline__ face_copies(const table_header &header, const table_face &face,
-                                           const table_pass &pass, uint64_t field, int64_t y)
+    __device__ __forceinline__ table_copies(const table_header &header, const table_face &face,
+                                            const table_pass &pass, uint64_t field, int64_t y)
         : face(face), from(NULL), n{header.axis_of[AXIS_Y].n, header.axis_of[AXIS_Z].n}, y(y)
     {
-        const face_ring &ring = face.ring;
+        const table_ring &ring = face.ring;
         const bool low = face.side == SIDE_LOW;
         const int mine = (int)threadIdx.x % ring.copies * ring.unit;
         const int numbers = ring.at[AXIS_COUNT];
         line = (int)threadIdx.x / ring.copies;
-        lines = FACE_THREADS / ring.copies;
+        lines = TABLE_THREADS / ring.copies;
         to = mine;
         unit = ring.unit;
         stride[0] = header.axis_of[AXIS_Y].stride;
@@ -64,19 +64,19 @@ template <typename T> struct face_copies {
 
 /* The block's planes of its lines of a face of x. */
 template <typename T, int FORM>
-static __device__ __forceinline__ void face_march(const table_header &header,
-                                                  const table_face &face, const table_pass &pass,
-                                                  const void *rows, uint64_t field, int64_t block)
+static __device__ __forceinline__ void table_march(const table_header &header,
+                                                   const table_face &face, const table_pass &pass,
+                                                   const void *rows, uint64_t field, int64_t block)
 {
-    const face_ring &ring = face.ring;
+    const table_ring &ring = face.ring;
     T *const planes = (T *)shared_memory;
     const int plane = ring.lines * ring.pitch, around = ring.around[1];
     const int64_t y = face.begin[0] + block % face.tiles * face.wide;
     const int64_t first = face.begin[1] + block / face.tiles * face.high;
     const int64_t last = min(first + face.high, face.end[1]);
-    const face_copies<T> copy(header, face, pass, field, y - ring.around[0]);
+    const table_copies<T> copy(header, face, pass, field, y - ring.around[0]);
     const struct side &side = header.axis_of[AXIS_X].side[face.side];
-    for (int i = threadIdx.x; i < ring.planes * ring.lines; i += FACE_THREADS) {
+    for (int i = threadIdx.x; i < ring.planes * ring.lines; i += TABLE_THREADS) {
         T *const numbers = planes + i * ring.pitch + ring.at[AXIS_COUNT];
         if (side.value.operand < 0)
             numbers[0] = (T)side.value.number;
@@ -93,7 +93,7 @@ static __device__ __forceinline__ void face_march(const table_header &header,
                                     y + line, first};
     auto view = begin_view(header, rows, pass, field, T());
     move(&view, at);
-    face_points<T, AXIS_X, 1> lines(header, face, view);
+    table_points<T, AXIS_X, 1> lines(header, face, view);
     const auto own = lines.template row_of_layer<TABLE_POINTS>(d);
     const T *const begin = planes + (line + ring.around[0]) * ring.pitch;
     const bool computes = line < face.wide && lines.has(0);
