@@ -65,7 +65,9 @@ static __global__ void __launch_bounds__(flux_column<T, R, ALIGNED>::THREADS, BL
         column.copy(fields, first + i, i, R);
 
     pack<T, V> u[2 * R + 1], c[2 * R + 1]; /* u and k at z − R … z + R */
-    pack<T, V> flux[R][R];                 /* along z between points m apart, the latest first */
+    /* Along z between points m apart, the latest first. Set although the march fills it: ptxas may
+     * join two that are not. */
+    pack<T, V> flux[R][R] = {};
 #pragma unroll
     for (int i = 0; i < R; i++) {
         u[i] = column.load(shape.u, first - R + i);

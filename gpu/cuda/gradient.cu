@@ -174,7 +174,9 @@ __global__ void __launch_bounds__(gradient_column<T, R>::THREADS + 32, 1)
                 if (wanted >> v & 1)
                     to[v] = result.v[v];
     };
-    pack<T, V> queue[2 * R + 1]; /* of the planes p − 2R … p */
+    /* Of the planes p − 2R … p. Set although the march fills it: ptxas may join two that are not.
+     */
+    pack<T, V> queue[2 * R + 1] = {};
     int slot = 0;
     unsigned parity = 0;
 #pragma unroll 1

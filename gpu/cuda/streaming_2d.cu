@@ -249,7 +249,8 @@ __global__ void __launch_bounds__(32 * rows_of_warp<T, R, ALIGNED, KIND>::WARPS,
 
     const taps_along_x<T, R, V> taps(KIND == INDEXED ? shape.by_index : index_rows{}, x0 + lane * V,
                                      shape.n);
-    pack<T, V> queue[STEPS];
+    /* Set although the march fills it: ptxas may join two that are not. */
+    pack<T, V> queue[STEPS] = {};
     int here = Rows::RING - R, turn = 0; /* the slots of the row R before, and of what is added */
     auto slot = [&](int i) { return here + i < Rows::RING ? here + i : here + i - Rows::RING; };
 #pragma unroll 1
