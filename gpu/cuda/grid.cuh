@@ -256,6 +256,36 @@ static __device__ __forceinline__ bool boundary_find(const Shape &shape, uint64_
     return true;
 }
 
+/* A grid of planes that blocks march through along z, each with a column of it. */
+struct marched_grid {
+    int64_t n, rows, plane, field;             /* elements of a row; rows; elements */
+    int64_t low[AXIS_COUNT], high[AXIS_COUNT]; /* the points that a kernel computes */
+    int32_t planes, length;                    /* of the grid, of a march */
+    uint32_t columns_x, columns_y, marches;
+    int32_t slot;
+};
+
+/* The block's. */
+struct marched_column {
+    int64_t x0, y0, field; /* where it and its field of the batch begin */
+    int first, last;       /* planes */
+};
+
+/* Of columns of so many points in a plane. */
+static __device__ __forceinline__ marched_column find_column(const marched_grid &grid, int x, int y)
+{
+    uint32_t block = blockIdx.x;
+    marched_column column;
+    column.x0 = (int64_t)(block % grid.columns_x) * x;
+    block /= grid.columns_x;
+    column.y0 = grid.low[AXIS_Y] + (int64_t)(block % grid.columns_y) * y;
+    block /= grid.columns_y;
+    column.first = (int)grid.low[AXIS_Z] + (int)(block % grid.marches) * grid.length;
+    column.last = min(column.first + grid.length, (int)grid.high[AXIS_Z]);
+    column.field = (int64_t)(block / grid.marches) * grid.field;
+    return column;
+}
+
 /* --- launching --- */
 
 static inline int64_t blocks_of(int64_t points, int64_t each)
@@ -325,6 +355,34 @@ static inline int64_t column_length(int64_t planes, int64_t columns, int64_t res
         }
     }
     return best_length;
+}
+
+/* How many blocks the interior takes in columns of so many points in a plane. `resident`, `before`:
+ * as above. In 2D blocks march from one field of the batch to the next. */
+static inline int64_t divide_grid(marched_grid *grid, const struct geometry *g, int x, int y,
+                                  int64_t resident, int before)
+{
+    const struct plan_axis *axis = g->plan->axis;
+    const int64_t batch = (int64_t)g->plan->batch;
+    const bool is_flat = !axis[AXIS_Z].active;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        grid->low[a] = g->low[a];
+        grid->high[a] = is_flat && a == AXIS_Z ? batch : g->high[a];
+    }
+    const int64_t rows = grid->high[AXIS_Y] - grid->low[AXIS_Y];
+    const int64_t planes = grid->high[AXIS_Z] - grid->low[AXIS_Z];
+    grid->n = axis[AXIS_X].n;
+    grid->rows = axis[AXIS_Y].n;
+    grid->plane = axis[AXIS_Z].stride;
+    grid->field = is_flat ? 0 : (int64_t)g->plan->points;
+    grid->planes = (int32_t)axis[AXIS_Z].n;
+    grid->slot = g->slot;
+    grid->columns_x = (uint32_t)blocks_of(grid->n, x);
+    grid->columns_y = (uint32_t)blocks_of(rows, y);
+    const int64_t columns = (int64_t)grid->columns_x * grid->columns_y * (is_flat ? 1 : batch);
+    grid->length = (int32_t)column_length(planes, columns, resident, before);
+    grid->marches = (uint32_t)blocks_of(planes, grid->length);
+    return columns * grid->marches;
 }
 
 static inline vector_jobs vector_jobs_of(const struct geometry *g)

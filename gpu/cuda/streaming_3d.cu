@@ -59,12 +59,8 @@ struct column {
     int64_t map[WIDTH + HEIGHT + 2 * R];
 };
 
-template <typename T, int R> struct streaming_3d_shape {
-    int64_t n, height, plane, field;           /* elements of a row; rows; elements */
-    int64_t low[AXIS_COUNT], high[AXIS_COUNT]; /* the points that this kernel computes */
-    int32_t planes, length;                    /* of the grid, of a march */
-    uint32_t columns_x, columns_y, marches;
-    int32_t slot, shared;
+template <typename T, int R> struct streaming_3d_shape : marched_grid {
+    int32_t shared;
     point_weights<T, R> weights;
     point_terms<T> terms;
 };
@@ -90,15 +86,11 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
 
     const T *const written = out; /* KIND other than CENTRED is of one job */
     own_arrays(in, out, jobs);
-    uint32_t block = blockIdx.x;
-    const int64_t x0 = (int64_t)(block % shape.columns_x) * Column::X;
-    block /= shape.columns_x;
-    const int64_t y0 = shape.low[AXIS_Y] + (int64_t)(block % shape.columns_y) * Column::Y;
-    block /= shape.columns_y;
-    const int first = (int)shape.low[AXIS_Z] + (int)(block % shape.marches) * shape.length;
-    const int last = min(first + shape.length, (int)shape.high[AXIS_Z]);
-    in += (int64_t)(block / shape.marches) * shape.field;
-    out += (int64_t)(block / shape.marches) * shape.field;
+    const marched_column mine = find_column(shape, Column::X, Column::Y);
+    const int64_t x0 = mine.x0, y0 = mine.y0;
+    const int first = mine.first, last = mine.last;
+    in += mine.field;
+    out += mine.field;
 
     /* Past the last point that the column's points reach, that one again. */
     int64_t *const map_y = shared.map + WIDTH, *const before = map_y + Column::HEIGHT,
@@ -162,7 +154,7 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
     for (int i = 0; i < R; i++)
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const T *row = in + before[i] * shape.plane + min(y + r, shape.height - 1) * shape.n;
+            const T *row = in + before[i] * shape.plane + min(y + r, shape.rows - 1) * shape.n;
             if (ALIGNED)
                 queue[i][r] = load_pack<V>(row + min(x, shape.n - V));
             else
@@ -205,8 +197,8 @@ __global__ void __launch_bounds__(column<T, R, WIDE, KIND>::THREADS,
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const T *row = ALIGNED ? field + (target - written) + ahead * shape.plane + r * shape.n
-                                   : field + (int64_t)(block / shape.marches) * shape.field +
-                                         z * shape.plane + min(y + r, shape.height - 1) * shape.n;
+                                   : field + mine.field + z * shape.plane +
+                                         min(y + r, shape.rows - 1) * shape.n;
             if (ALIGNED && (r >= rows || stored == 0))
                 continue;
             if (z + Column::AHEAD < last && tx * 16 % 128 == 0)
@@ -349,31 +341,12 @@ template <typename T, int R, int WIDE, bool ALIGNED, enum point_kind KIND>
 static cudaError_t launch_column(const struct geometry *g, const struct table_pass *pass)
 {
     using Column = column<T, R, WIDE, KIND>;
-    const struct plan *plan = g->plan;
-    const struct plan_axis *axis = plan->axis;
     streaming_3d_shape<T, R> shape = {};
-    shape.n = axis[AXIS_X].n;
-    shape.height = axis[AXIS_Y].n;
-    shape.plane = axis[AXIS_Z].stride;
-    shape.field = (int64_t)plan->points;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        shape.low[a] = g->low[a];
-        shape.high[a] = g->high[a];
-    }
-    shape.weights = weights_of<T, R>(plan, pass);
-    shape.terms = terms_of<T>(plan, pass);
-    shape.slot = g->slot;
-    shape.shared = plan->shared;
-    const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
-    const int64_t planes = shape.high[AXIS_Z] - shape.low[AXIS_Z];
-    shape.planes = (int32_t)axis[AXIS_Z].n;
-    shape.columns_x = (uint32_t)blocks_of(shape.n, Column::X);
-    shape.columns_y = (uint32_t)blocks_of(rows, Column::Y);
-    const int64_t columns = (int64_t)shape.columns_x * shape.columns_y * (int64_t)plan->batch;
-    shape.length = (int32_t)column_length(planes, columns, (int64_t)g->units * Column::BLOCKS,
-                                          R + Column::AHEAD);
-    shape.marches = (uint32_t)blocks_of(planes, shape.length);
-    const int64_t blocks = columns * shape.marches;
+    shape.weights = weights_of<T, R>(g->plan, pass);
+    shape.terms = terms_of<T>(g->plan, pass);
+    shape.shared = g->plan->shared;
+    const int64_t blocks = divide_grid(&shape, g, Column::X, Column::Y,
+                                       (int64_t)g->units * Column::BLOCKS, R + Column::AHEAD);
     static_assert(WIDE == LONG || sizeof(Column) <= 99 << 10, "what any device has");
     kernel_pair<streaming_3d_shape<T, R>, T> kernel = {
         streaming_3d_kernel<T, R, WIDE, ALIGNED, KIND, one_job>, nullptr};

@@ -46,12 +46,7 @@ template <typename T, int R> struct indexed_column {
     alignas(128) T ring[LINE];
 };
 
-template <typename T, int R> struct streaming_3d_indexed_shape {
-    int64_t n, rows, plane, field;             /* elements of a row; rows; elements */
-    int64_t low[AXIS_COUNT], high[AXIS_COUNT]; /* the points that this kernel computes */
-    int32_t planes, length;                    /* of the grid, of a march */
-    uint32_t columns_x, columns_y, marches;
-    int32_t slot;
+template <typename T, int R> struct streaming_3d_indexed_shape : marched_grid {
     point_weights<T, R> weights;
     point_terms<T> terms;
     index_rows by_index;
@@ -230,14 +225,9 @@ __global__ void __launch_bounds__(32 * indexed_column<T, R>::MOST_WARPS, 1)
     const int warps = blockDim.x / 32, plane = Column::height(warps) * Column::PITCH;
     T *const planes = shared.ring + Column::LINE; /* where their first rows have x0 */
 
-    uint32_t block = blockIdx.x;
-    const int64_t x0 = (int64_t)(block % shape.columns_x) * Column::X;
-    block /= shape.columns_x;
-    const int64_t y0 = shape.low[AXIS_Y] + (int64_t)(block % shape.columns_y) * warps * ROWS;
-    block /= shape.columns_y;
-    const int first = (int)shape.low[AXIS_Z] + (int)(block % shape.marches) * shape.length;
-    const int last = min(first + shape.length, (int)shape.high[AXIS_Z]);
-    const int64_t field = (int64_t)(block / shape.marches) * shape.field;
+    const marched_column mine = find_column(shape, Column::X, warps * ROWS);
+    const int64_t x0 = mine.x0, y0 = mine.y0, field = mine.field;
+    const int first = mine.first, last = mine.last;
     in += field;
     const int64_t x = x0 + lane * V, y = y0 + warp * ROWS;
 
@@ -428,8 +418,6 @@ template <typename T, int R, bool ALIGNED>
 static cudaError_t launch_column(const struct geometry *g, const struct table_pass *pass)
 {
     using Column = indexed_column<T, R>;
-    const struct plan *plan = g->plan;
-    const struct plan_axis *axis = plan->axis;
     /* As many warps as a block's memory has room for. */
     int warps = 2 * Column::MOST_WARPS;
     size_t bytes;
@@ -440,28 +428,12 @@ static cudaError_t launch_column(const struct geometry *g, const struct table_pa
         bytes = sizeof(Column) + (size_t)elements * sizeof(T);
     } while (warps > Column::LEAST_WARPS && bytes > (size_t)block_shared_bytes());
     streaming_3d_indexed_shape<T, R> shape = {};
-    shape.n = axis[AXIS_X].n;
-    shape.rows = axis[AXIS_Y].n;
-    shape.plane = axis[AXIS_Z].stride;
-    shape.field = (int64_t)plan->points;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        shape.low[a] = g->low[a];
-        shape.high[a] = g->high[a];
-    }
-    shape.weights = weights_of<T, R>(plan, pass);
-    shape.terms = terms_of<T>(plan, pass);
+    shape.weights = weights_of<T, R>(g->plan, pass);
+    shape.terms = terms_of<T>(g->plan, pass);
     shape.by_index = index_rows_of(g, pass);
-    shape.slot = g->slot;
-    const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
-    const int64_t planes = shape.high[AXIS_Z] - shape.low[AXIS_Z];
-    const int64_t high = warps * Column::ROWS;
-    shape.planes = (int32_t)axis[AXIS_Z].n;
-    shape.columns_x = (uint32_t)blocks_of(shape.n, Column::X);
-    shape.columns_y = (uint32_t)blocks_of(rows, high);
-    const int64_t columns = (int64_t)shape.columns_x * shape.columns_y * (int64_t)plan->batch;
-    shape.length = (int32_t)column_length(planes, columns, g->units, R + Column::AHEAD);
-    shape.marches = (uint32_t)blocks_of(planes, shape.length);
-    return launch_kernel(streaming_3d_indexed_kernel<T, R, ALIGNED>, g, columns * shape.marches,
+    const int64_t blocks =
+        divide_grid(&shape, g, Column::X, warps * Column::ROWS, g->units, R + Column::AHEAD);
+    return launch_kernel(streaming_3d_indexed_kernel<T, R, ALIGNED>, g, blocks,
                          dim3((unsigned)warps * 32), bytes, shape, (const T *)pass->in[0],
                          (T *)pass->out[0], one_job());
 }

@@ -56,14 +56,9 @@ template <typename Real, int R_, int FORM, int AXES> struct vector_column {
     static constexpr int BYTES = POINTS * sizeof(T) + MAPS * sizeof(int64_t);
 };
 
-template <typename T> struct vector_shape {
+template <typename T> struct vector_shape : marched_grid {
     const T *in[AXIS_COUNT];
     T *out[AXIS_COUNT];
-    int64_t n, rows, plane, field;             /* elements of a row; rows; elements */
-    int64_t low[AXIS_COUNT], high[AXIS_COUNT]; /* the points that this kernel computes */
-    int32_t length;                            /* of a march */
-    uint32_t columns_x, columns_y, marches;
-    int32_t slot;
     bool whole;   /* the radius is R, not R − 1 */
     bool aligned; /* rows are whole packs, and so is what lies past their ends */
     T c[AXIS_COUNT][PLAN_RADIUS + 1];

@@ -228,14 +228,9 @@ __global__ void __launch_bounds__(vector_column<T, R, FORM, AXES>::THREADS,
     int64_t *const maps = (int64_t *)(rings + Column::POINTS);
     const int thread = threadIdx.y * Column::WIDE + threadIdx.x;
 
-    uint32_t block = blockIdx.x;
-    const int64_t x0 = (int64_t)(block % shape.columns_x) * Column::X;
-    block /= shape.columns_x;
-    const int64_t y0 = shape.low[AXIS_Y] + (int64_t)(block % shape.columns_y) * Column::Y;
-    block /= shape.columns_y;
-    const int64_t first = shape.low[AXIS_Z] + (int64_t)(block % shape.marches) * shape.length;
-    const int64_t last = min(first + shape.length, shape.high[AXIS_Z]);
-    const int64_t field = (int64_t)(block / shape.marches) * shape.field;
+    const marched_column mine = find_column(shape, Column::X, Column::Y);
+    const int64_t x0 = mine.x0, y0 = mine.y0, first = mine.first, last = mine.last;
+    const int64_t field = mine.field;
     const struct plan_axis *axis = table[shape.slot].plan.axis;
 
     /* Past the last point that the column's points reach, that one again. */
@@ -359,40 +354,20 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
     using Column = vector_column<T, R, FORM, AXES>;
     const struct plan *plan = g->plan;
     const struct plan_axis *axis = plan->axis;
+    if (axis[AXIS_Z].stride > UINT32_MAX || axis[AXIS_Z].n > INT32_MAX || plan->batch > INT32_MAX ||
+        block_shared_bytes() < Column::BYTES)
+        return cudaErrorInvalidConfiguration;
     vector_shape<T> shape = {};
     for (int a = 0; a < AXIS_COUNT; a++) {
         shape.in[a] = (const T *)in[a];
         shape.out[a] = (T *)out[a];
-        shape.low[a] = g->low[a];
-        shape.high[a] = g->high[a];
         for (int m = 1; m <= R; m++)
             shape.c[a][m] = (T)axis[a].c[m];
     }
-    shape.n = axis[AXIS_X].n;
-    shape.rows = axis[AXIS_Y].n;
-    shape.plane = shape.n * shape.rows;
-    shape.field = AXES == 3 ? (int64_t)plan->points : 0;
-    if (AXES == 2)
-        shape.high[AXIS_Z] = (int64_t)plan->batch;
-    shape.slot = g->slot;
     shape.whole = plan->radius == R;
     shape.aligned = packs_go_on(plan);
-    const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
-    const int64_t planes = shape.high[AXIS_Z] - shape.low[AXIS_Z];
-    const int64_t columns_x = blocks_of(shape.n, Column::X);
-    const int64_t columns_y = blocks_of(rows, Column::Y);
-    const int64_t columns = columns_x * columns_y * (AXES == 3 ? (int64_t)plan->batch : 1);
-    if (shape.plane > UINT32_MAX || columns > INT32_MAX || planes > INT32_MAX ||
-        block_shared_bytes() < Column::BYTES)
-        return cudaErrorInvalidConfiguration;
-    const int64_t length =
-        column_length(planes, columns, (int64_t)g->units * Column::BLOCKS, R + Column::AHEAD);
-    const int64_t marches = blocks_of(planes, length);
-    shape.columns_x = (uint32_t)columns_x;
-    shape.columns_y = (uint32_t)columns_y;
-    shape.length = (int32_t)length;
-    shape.marches = (uint32_t)marches;
-    const int64_t blocks = columns * marches;
+    const int64_t blocks = divide_grid(&shape, g, Column::X, Column::Y,
+                                       (int64_t)g->units * Column::BLOCKS, R + Column::AHEAD);
     const dim3 block(Column::WIDE, Column::HIGH);
     return g->jobs == 1 ? launch_kernel(vector_kernel<T, R, FORM, AXES, one_job>, g, blocks, block,
                                         Column::BYTES, shape, one_job())
