@@ -371,14 +371,13 @@ static cudaError_t launch(void (*kernel)(padding_fields<T>, const T *, T *), int
                           padding_fields<T> *fields, const void *in, cudaStream_t stream)
 {
     const int64_t most = 65535;
-    const void *out = fields->padding.values;
-    void *arguments[] = {fields, &in, &out};
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
     if (blocks == 0)
         return cudaSuccess;
     const dim3 grid((unsigned)blocks, (unsigned)(fields->batch < most ? fields->batch : most));
-    return cudaLaunchKernel(kernel, grid, dim3(PADDING_THREADS), arguments, 0, stream);
+    return launch_grid(kernel, grid, dim3(PADDING_THREADS), 0, stream, *fields, (const T *)in,
+                       (T *)fields->padding.values);
 }
 
 /* What needs no other padding first: lines along x, and beyond y and z the field's own points. Then

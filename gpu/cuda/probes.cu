@@ -19,11 +19,9 @@ template <typename T>
 static cudaError_t launch_probes(const struct plan *plan, int slot, const void *field, void *values,
                                  uint64_t row, cudaStream_t stream)
 {
-    const T *from = (const T *)field;
-    T *to = (T *)values + row * plan->probes;
-    void *arguments[] = {&slot, &from, &to};
     const dim3 grid((unsigned)blocks_of((int64_t)plan->probes, THREADS));
-    return cudaLaunchKernel(probes_kernel<T>, grid, dim3(THREADS), arguments, 0, stream);
+    return launch_grid(probes_kernel<T>, grid, dim3(THREADS), 0, stream, slot, (const T *)field,
+                       (T *)values + row * plan->probes);
 }
 
 extern "C" cudaError_t probes_launch(const struct plan *plan, int slot, const void *field,

@@ -316,15 +316,12 @@ static cudaError_t put_blocks(stencil_packs *grid, Taps *taps, const struct geom
                               int64_t inner, const void *in, void *out)
 {
     const int64_t edge = blocks_of(g->boundary.points * g->boundary.batch, THREADS);
-    if (inner > INT32_MAX - edge)
+    if (inner > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    if (inner + edge == 0)
-        return cudaSuccess;
     grid->edge = g->boundary;
     grid->edge_blocks = (uint32_t)edge;
-    void *arguments[] = {grid, taps, &in, &out};
-    return cudaLaunchKernel(packs_kernel<T, V, Taps>, dim3((unsigned)(edge + inner)), dim3(THREADS),
-                            arguments, 0, g->stream);
+    return launch_kernel(packs_kernel<T, V, Taps>, g, edge + inner, dim3(THREADS), 0, *grid, *taps,
+                         (const T *)in, (T *)out);
 }
 
 template <typename T, typename Taps, int V>
