@@ -207,8 +207,12 @@ static __device__ __forceinline__ void load_window(const along_y_z_shape<T, R> &
             f[j] = load_pack<V>(p + j * shape.stride);
     } else {
 #pragma unroll
-        for (int j = 0; j < S + 2 * R; j++)
-            f[j] = load_pack<V>(columns + shape.along.source(at.first - R + j) * shape.stride);
+        for (int j = 0; j < S + 2 * R; j++) {
+            const int64_t i = at.first - R + j;
+            /* The window itself is. Told so of single points, the compiler takes more registers. */
+            const bool is_inside = V > 1 && j >= R && j < R + S;
+            f[j] = load_pack<V>(columns + (is_inside ? i : shape.along.source(i)) * shape.stride);
+        }
     }
 }
 
@@ -223,13 +227,15 @@ static __device__ __forceinline__ uint32_t block_of_columns(const job_arrays &)
 }
 
 /* On a multiprocessor; at accuracy 8 in float32 the compiler would take 10 registers that it does
- * without. */
-template <typename T, int R, int S, int V>
-static constexpr int
-    along_y_z_blocks = S == 16 && V * sizeof(T) == 8 && !(V == 2 && R == PLAN_RADIUS) ? 6 : 8;
+ * without, but not by index. */
+template <typename T, int R, int S, int V, enum point_kind KIND>
+static constexpr int along_y_z_blocks = S == 8 || V * sizeof(T) < 8 ||
+                                                (V == 2 && R == PLAN_RADIUS && KIND == CENTRED)
+                                            ? 8
+                                            : 6;
 
 template <typename T, int R, int S, int V, enum point_kind KIND, class Jobs>
-__global__ void __launch_bounds__(ALONG_Y_Z_THREADS, along_y_z_blocks<T, R, S, V>)
+__global__ void __launch_bounds__(ALONG_Y_Z_THREADS, along_y_z_blocks<T, R, S, V, KIND>)
     along_y_z_kernel(const __grid_constant__ along_y_z_shape<T, R> shape, const T *__restrict__ in,
                      T *__restrict__ out, const __grid_constant__ Jobs jobs)
 {
