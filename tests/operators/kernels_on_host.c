@@ -504,6 +504,54 @@ static bool check_wide(struct random *random, int i)
     return ok;
 }
 
+/* An even derivative along y or z between sides that are mostly mirrors, of a plain plan or by its
+ * table, of axes that are shorter than a window or have several, long ones, too. */
+static bool check_mirrors(struct random *random, int i)
+{
+    struct failure failure;
+    struct sample sample = {.block = NULL};
+    struct job *job = &sample.job;
+    do {
+        free(sample.block);
+        sample.block = NULL;
+        if (i % 2)
+            random_table_job(random, 1000, job, &sample.block);
+        else
+            random_job(random, 1000, job);
+        job->n[AXIS_X] = i % 5 ? 1 + random_below(random, 40) : 200 + random_below(random, 800);
+        job->n[job->axis] = i % 5 ? 2 + random_below(random, 40) : 60 + random_below(random, 100);
+        for (int s = 0; s < SIDE_COUNT; s++)
+            if (random_below(random, 4))
+                job->boundary[job->axis][s] = (struct boundary){.kind = BOUNDARY_MIRROR};
+    } while (job->operator_id != OPERATOR_DERIVATIVE || job->order % 2 || job->axis == AXIS_X ||
+             job->more.coordinates || !job_check(job, INFINITY, &failure));
+    const bool plain = job_is_plain(job);
+    const bool ok = plain ? check(random, job) : check_completed(random, &sample, false);
+    if (plain)
+        free(sample.block);
+    return ok;
+}
+
+/* Sums in 3D of the radius of error estimates, in several columns. */
+static bool check_reach(struct random *random, int i)
+{
+    struct failure failure;
+    struct sample sample = {.block = NULL};
+    struct job *job = &sample.job;
+    do {
+        free(sample.block);
+        random_table_job(random, 1000, job, &sample.block);
+        job->accuracy = 10;
+        job->n[AXIS_X] = i % 3 ? 4 * (1 + random_below(random, 45)) : 1 + random_below(random, 180);
+        job->n[AXIS_Y] = 1 + random_below(random, 50);
+        job->n[AXIS_Z] = 1 + random_below(random, 30);
+        job->batch = 1 + random_below(random, 2);
+    } while (job->axes < AXIS_COUNT || job->more.coordinates || job->more.coefficient ||
+             (job->operator_id != OPERATOR_LAPLACIAN && job->operator_id != OPERATOR_DIFFUSION) ||
+             !job_check(job, INFINITY, &failure));
+    return check_completed(random, &sample, false);
+}
+
 static bool check_any_copies(struct random *random, int i)
 {
     return check_copies(random, i % 10 ? 30000 : 3 << 20);
@@ -636,6 +684,8 @@ static const struct kind {
     {"block", 300, check_block},
     {"names", 2, check_names},
     {"faces", 200, check_faces},
+    {"mirrors", 300, check_mirrors},
+    {"reach", 100, check_reach},
 };
 
 /* kernels_on_host [KIND…]: all kinds of checks without one. */
