@@ -65,12 +65,19 @@ struct backend {
     void *(*allocate)(uint64_t bytes, uint64_t owner);
     void (*release)(void *memory, uint64_t bytes, uint64_t owner);
 
+    /* The same of memory that is one allocation and zeroed, and what other processes map it by:
+     * *descriptor, the caller's. Released, its pages go as soon as no other process has it mapped;
+     * the host's at once. NULL where there is none. */
+    void *(*allocate_exportable)(uint64_t bytes, int *descriptor);
+    void (*release_exportable)(void *memory, uint64_t bytes);
+
     /* Take a kernel that was compiled for stencils of one key into the slot, in the place of the
      * one there; launches come to use it, with the same bits. image: struct kernel_image
      * (gpu/compile/source.h), which is the callee's. NULL: there is no use for kernels. */
     void (*take_kernel)(uint32_t slot, uint8_t *image, uint64_t bytes);
 
-    /* Copy between the arena, or a client's memory, and the device. A launch that is not resident
+    /* Copy between the arena, or a client's memory, and the device; download also from array to
+     * array on the device. A launch that is not resident
      * sees every upload begun before it. A download sees the launch that `after` names and all that
      * has completed. All other ordering is the caller's. */
     void (*upload)(void *device, const void *arena, size_t bytes, struct token token);

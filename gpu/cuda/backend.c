@@ -1,6 +1,7 @@
 /* A CUDA device behind gpu/backend.h: its memory, and what opens it. */
 #include "gpu/backend.h"
 #include "gpu/cuda/compiled.h"
+#include "gpu/cuda/export.h"
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/graphs.h"
 #include "gpu/cuda/memory.h"
@@ -56,6 +57,7 @@ static bool describe(int index, struct device_info *info, struct failure *failur
     memset(info, 0, sizeof *info);
     snprintf(info->kind, sizeof info->kind, "cuda");
     snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, properties.name);
+    memcpy(info->uuid, &properties.uuid, sizeof info->uuid);
     info->units = (uint32_t)properties.multiProcessorCount;
     info->count = (uint32_t)count;
     info->driver = (uint32_t)driver;
@@ -93,6 +95,7 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, int wake,
         return open_failed(failure, "an event", error);
     pinned_arena = arena;
     memory_open(memory_bytes / KEEP_PART);
+    info->export_bytes = export_open(index);
     info->memory_bytes = memory_bytes;
     info->free_bytes = free_bytes > RESERVE_BYTES ? free_bytes - RESERVE_BYTES : 0;
     return true;
@@ -121,6 +124,20 @@ static void *cuda_allocate(uint64_t bytes, uint64_t owner)
     return memory;
 }
 
+static void *cuda_allocate_exportable(uint64_t bytes, int *descriptor)
+{
+    void *memory = export_allocate(bytes, descriptor);
+    if (memory)
+        queues_clear(memory, export_rounded(bytes));
+    return memory;
+}
+
+static void cuda_release_exportable(void *memory, uint64_t bytes)
+{
+    queues_await_clears(); /* it may be of no use before it was cleared */
+    export_release(memory, bytes);
+}
+
 const struct backend *backend_cuda(void)
 {
     static const struct backend backend = {
@@ -133,6 +150,8 @@ const struct backend *backend_cuda(void)
         .unpin = unpin_memory,
         .allocate = cuda_allocate,
         .release = memory_give,
+        .allocate_exportable = cuda_allocate_exportable,
+        .release_exportable = cuda_release_exportable,
         .take_kernel = compiled_take,
         .upload = queues_upload,
         .download = queues_download,

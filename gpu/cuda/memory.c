@@ -52,6 +52,19 @@ uint64_t memory_freed(void)
     return cache.freed;
 }
 
+void memory_note_freed(void)
+{
+    cache.freed++;
+}
+
+bool memory_drop(void)
+{
+    if (cache.count == 0)
+        return false;
+    drop_oldest_block();
+    return true;
+}
+
 void memory_open(uint64_t keep_bytes)
 {
     cache.most_bytes = keep_bytes;
@@ -93,9 +106,8 @@ void *memory_take(uint64_t bytes, uint64_t owner, bool *must_clear)
         void *memory = NULL;
         if (fault_check(cudaMalloc(&memory, bytes), "cudaMalloc"))
             return memory;
-        if (cache.count == 0)
+        if (!memory_drop())
             return NULL;
-        drop_oldest_block();
     }
 }
 

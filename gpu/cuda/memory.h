@@ -20,6 +20,12 @@ void memory_give(void *memory, uint64_t bytes, uint64_t owner);
 /* The number of blocks given back to the device so far; their addresses may be reused. */
 uint64_t memory_freed(void);
 
+/* One more was: by others. */
+void memory_note_freed(void);
+
+/* Give the block that is kept longest back to the device, for others. False: none is kept. */
+bool memory_drop(void);
+
 /* While nothing is under way: give one block back to the device, if too much is kept. True: there
  * is more to give. */
 bool memory_rest(void);

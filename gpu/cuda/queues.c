@@ -164,6 +164,11 @@ void queues_clear(void *memory, uint64_t bytes)
     all.clears++;
 }
 
+void queues_await_clears(void)
+{
+    fault_never(cudaStreamSynchronize(all.clearing), "cudaStreamSynchronize");
+}
+
 /* A copy is a group of its own. */
 static void begin_copy(struct queue *queue, struct operation *operation, enum cudaMemcpyKind kind)
 {
@@ -200,7 +205,7 @@ static void begin_download(struct operation *operation, const struct group *grou
     struct queue *queue = &all.queues[DOWNLOADS];
     if (group)
         fault_never(cudaStreamWaitEvent(queue->stream, group->end, 0), "cudaStreamWaitEvent");
-    begin_copy(queue, operation, cudaMemcpyDeviceToHost);
+    begin_copy(queue, operation, cudaMemcpyDefault); /* to the host, or to another array */
 }
 
 void queues_download(void *arena, const void *device, size_t bytes, const void *after,

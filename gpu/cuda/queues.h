@@ -36,6 +36,9 @@ void queues_close(void);
 /* Clear memory, before anything that begins from now on. */
 void queues_clear(void *memory, uint64_t bytes);
 
+/* Wait until all memory that was to be cleared is. */
+void queues_await_clears(void);
+
 /* As in backend.h. */
 void queues_upload(void *device, const void *arena, size_t bytes, struct token token);
 void queues_download(void *arena, const void *device, size_t bytes, const void *after,

@@ -1,6 +1,6 @@
 /* The host's cores as a device. Copies are done at once by the caller, but for those that are to
- * come after a launch that is under way; launches are tasks of the pool (base/thread_pool.h),
- * several at a time.
+ * come after a launch that is under way, and for large ones; these and launches are tasks of the
+ * pool (base/thread_pool.h), several at a time.
  *
  *   worker's thread                     pool's threads
  *   launch() → operation ────────────►  pass_launch() ─► operations that follow it
@@ -83,6 +83,9 @@ static enum thread_pool_length pool_length_of(const struct launch *launch)
     return pass_is_wide(plan) ? POOL_WIDE : POOL_LONG;
 }
 
+/* More than any slab: it is left to the pool, so that the worker answers meanwhile. */
+enum { COPY_AT_ONCE_BYTES = 4 << 20 };
+
 /* So many may be under way without a call for memory. */
 enum { OPERATIONS_KEPT = 256 };
 
@@ -130,6 +133,7 @@ static bool host_open(int index, void *arena, size_t arena_bytes, int wake,
     memory_measure(&info->memory_bytes, &info->free_bytes);
     info->units = (uint32_t)thread_pool_threads();
     info->direct = 1;
+    info->export_bytes = MEMORY_PAGE_BYTES;
     return true;
 }
 
@@ -159,11 +163,14 @@ static void host_download(void *to, const void *from, size_t bytes, const void *
     copy->to = to;
     copy->from = from;
     copy->bytes = bytes;
+    copy->task.length = bytes > COPY_AT_ONCE_BYTES ? POOL_LONG : POOL_SHORT;
     pthread_mutex_lock(&host.mutex);
     const bool waits = follow(copy, (struct operation *)(uintptr_t)after);
     pthread_mutex_unlock(&host.mutex);
-    if (!waits)
+    if (!waits && bytes <= COPY_AT_ONCE_BYTES)
         carry_out(&copy->task, &none);
+    else if (!waits)
+        thread_pool_give(&copy->task);
 }
 
 static void host_upload(void *to, const void *from, size_t bytes, struct token token)
@@ -236,6 +243,8 @@ const struct backend *backend_host(void)
         .close = host_close,
         .allocate = memory_allocate,
         .release = memory_release,
+        .allocate_exportable = memory_allocate_shared,
+        .release_exportable = memory_release_shared,
         .upload = host_upload,
         .download = host_download,
         .launch = host_launch,

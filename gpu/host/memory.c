@@ -2,11 +2,13 @@
 
 #include "base/cgroup.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum {
     KEPT_BLOCKS = 16,
@@ -59,6 +61,14 @@ void memory_measure(uint64_t *total_bytes, uint64_t *free_bytes)
 static bool is_large(uint64_t bytes)
 {
     return bytes >= 2 * LARGE_PAGE_BYTES;
+}
+
+/* Whole pages; 0 where the size is beyond any. */
+static uint64_t page_bytes(uint64_t bytes)
+{
+    return bytes > INT64_MAX
+               ? 0
+               : (bytes + MEMORY_PAGE_BYTES - 1) / MEMORY_PAGE_BYTES * MEMORY_PAGE_BYTES;
 }
 
 /* Whole pages, and large ones for what is large, with one more for the place that it begins at; 0
@@ -161,4 +171,44 @@ void memory_release(void *memory, uint64_t bytes, uint64_t owner)
         drop_oldest_mapping();
     kept[kept_count++] = (struct block){memory, bytes, owner};
     kept_bytes += bytes;
+}
+
+/* Nobody can make it shorter, and no seal can be added that keeps us from writing. */
+static int make_shared(uint64_t bytes)
+{
+    const int memfd = memfd_create("field", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memfd >= 0 && ftruncate(memfd, (off_t)bytes) == 0 &&
+        fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return memfd;
+    if (memfd >= 0)
+        close(memfd);
+    return -1;
+}
+
+void *memory_allocate_shared(uint64_t bytes, int *descriptor)
+{
+    bytes = page_bytes(bytes);
+    *descriptor = -1;
+    if (bytes == 0)
+        return NULL;
+    if (!fits(bytes))
+        memory_trim();
+    const int memfd = fits(bytes) ? make_shared(bytes) : -1;
+    void *memory =
+        memfd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    if (memory != MAP_FAILED) {
+        *descriptor = memfd;
+        return memory;
+    }
+    if (memfd >= 0)
+        close(memfd);
+    return NULL;
+}
+
+/* Its pages are charged to us for as long as they are there, whoever has them mapped. */
+void memory_release_shared(void *memory, uint64_t bytes)
+{
+    bytes = page_bytes(bytes);
+    madvise(memory, bytes, MADV_REMOVE);
+    munmap(memory, bytes);
 }

@@ -4,12 +4,19 @@
 
 #include <stdint.h>
 
+enum { MEMORY_PAGE_BYTES = 4096 };
+
 /* Physical memory and what is free of it, in bytes; by its control groups where that is less. */
 void memory_measure(uint64_t *total_bytes, uint64_t *free_bytes);
 
 /* NULL where it would not fit into what is free. Holds no byte of another owner's. */
 void *memory_allocate(uint64_t bytes, uint64_t owner);
 void memory_release(void *memory, uint64_t bytes, uint64_t owner);
+
+/* Zeroed memory of its own that others map, of whole pages, and its sealed memfd, the caller's.
+ * NULL: there is none. Released, it is empty for whoever still maps it. */
+void *memory_allocate_shared(uint64_t bytes, int *descriptor);
+void memory_release_shared(void *memory, uint64_t bytes);
 
 /* Give back what is kept. */
 void memory_trim(void);

@@ -26,6 +26,7 @@ static uint32_t record_bytes(unsigned type)
         [CHANNEL_FAILED] = WITH(allocate), [CHANNEL_COPIED] = WITH(copy),
         [CHANNEL_PROGRESS] = WITH(job),    [CHANNEL_FINISHED] = WITH(job),
         [CHANNEL_PONG] = WITH(pong),       [CHANNEL_MAPPED] = WITH(region),
+        [CHANNEL_EXPORT] = WITH(exported), [CHANNEL_EXPORTED] = WITH(exported),
     };
     return type < CHANNEL_TYPES ? (bytes[type] + 7) / 8 * 8 : 0;
 }

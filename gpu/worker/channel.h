@@ -12,6 +12,7 @@
  *   front → worker                         worker → front
  *   ARENA (with the memfd)                 READY or REFUSED
  *   ALLOCATE array, bytes, owner           – (FAILED where there is no memory)
+ *   EXPORT array, other                    EXPORTED (with what others map the memory by)
  *   UPLOAD array ← arena or region, tag    COPIED tag (after FAILED where there is no memory)
  *   REGION region, bytes (with the memfd)  MAPPED region, once it is mapped and pinned
  *   UNREGION region                        –
@@ -38,7 +39,12 @@
  *     writable, and not over another place of that RUN;
  *   - a DOWNLOAD of an array comes after the COPIED of every UPLOAD to it, an UPLOAD after that of
  *     one from a region;
- *   - a slab is not touched by the front between UPLOAD or DOWNLOAD and its COPIED.
+ *   - a slab is not touched by the front between UPLOAD or DOWNLOAD and its COPIED;
+ *   - an EXPORT comes when nothing is under way with either of its arrays, and nothing names them
+ *     before its EXPORTED. `other` was allocated as exportable, no EXPORT has named it, it has the
+ *     size of `array`, and is never an array of a RUN.
+ * An EXPORTED with OK tells that the two arrays have exchanged their memory, with its contents: the
+ * descriptor is that of `array`'s, which it keeps from then on, whatever writes it.
  * A KERNEL is a hint: RUNs that come later are computed faster with it, or, where it cannot be
  * used, as before. What was in its slot is gone. A MEASURE is a RUN as far as rules go: it reads
  * `array` and `other`, and writes `result`, of measure_bytes(). An input with a place is read from
@@ -82,6 +88,7 @@ enum channel_type {
     CHANNEL_UNREGION,
     CHANNEL_MEASURE,
     CHANNEL_KERNEL,
+    CHANNEL_EXPORT,
     CHANNEL_READY = 64,
     CHANNEL_REFUSED,
     CHANNEL_FAILED,
@@ -90,6 +97,7 @@ enum channel_type {
     CHANNEL_FINISHED,
     CHANNEL_PONG,
     CHANNEL_MAPPED,
+    CHANNEL_EXPORTED,
     CHANNEL_TYPES
 };
 
@@ -127,8 +135,8 @@ struct channel_message {
     uint32_t bytes;    /* of the record; set as it is sent, as is the version */
     uint16_t version;  /* CHANNEL_VERSION */
     uint16_t type;     /* enum channel_type */
-    uint32_t status;   /* FINISHED; MAPPED: OK, OUT_OF_MEMORY or INTERNAL; COPIED: OK or, of a
-                          DOWNLOAD to a region, OUT_OF_MEMORY. enum status */
+    uint32_t status;   /* FINISHED; MAPPED: OK, OUT_OF_MEMORY or INTERNAL; EXPORTED and COPIED of
+                          a DOWNLOAD to a region: OK or OUT_OF_MEMORY. enum status */
     uint32_t reserved; /* 0 */
     union {
         struct {
@@ -137,7 +145,12 @@ struct channel_message {
         } arena;
         struct {
             uint64_t array, bytes, owner; /* owner: the uid; memory is cleared between owners */
+            uint64_t exportable;          /* 1: memory of its own, for an EXPORT */
         } allocate;                       /* FAILED: array */
+        struct {
+            uint64_t id; /* EXPORTED: id */
+            uint64_t array, other;
+        } exported;
         struct {
             uint64_t array, offset; /* in the array, bytes */
             uint64_t arena_offset, bytes;
@@ -186,7 +199,7 @@ struct channel_message {
 };
 
 enum {
-    CHANNEL_VERSION = 3,
+    CHANNEL_VERSION = 4,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
     CHANNEL_KERNELS = 64,           /* slots of them */

@@ -19,23 +19,27 @@ enum token_kind {
     TOKEN_SLICE,  /* of: struct execution */
     TOKEN_UPLOAD, /* from the arena. of: struct holding; number: the order's tag */
     TOKEN_DOWNLOAD,
+    TOKEN_EXPORT, /* of: struct exporting */
+    TOKEN_HOME,   /* of: struct execution; its result, to an exported array */
     /* The pipeline's. of: struct execution; number: the copy's bytes, or the launch's number. */
     TOKEN_COPY_IN,
     TOKEN_COPY_OUT,
     TOKEN_PART
 };
 
-/* Device memory. Two arrays of one size may exchange theirs. */
+/* Device memory. Two arrays of one size may exchange theirs, unless it is exported. */
 struct block {
     void *memory; /* NULL: there was none to be had */
     uint64_t bytes;
     uint64_t owner;
+    bool exportable; /* others map it, or will */
 };
 
 /* An array, by the front's id. */
 struct holding {
     uint64_t id;
     struct block block;
+    int descriptor;   /* of exportable memory, until an EXPORT sends it; −1 */
     bool failed;      /* there was no memory to carry out an upload to it */
     uint32_t uploads; /* begun and not completed */
     uint32_t downloads;
@@ -81,6 +85,7 @@ struct execution {
     uint64_t progress_us; /* when the last PROGRESS was sent */
     const struct plan *plan;
     struct slices slices; /* once started */
+    uint32_t coming_home; /* copies of results to exported arrays that are under way */
     /* Once started, where the pipeline copies its arrays from and to places. */
     bool in_pipeline;
     struct transfer transfer;

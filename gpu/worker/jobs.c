@@ -52,13 +52,17 @@ static void finish(struct worker *worker, struct execution *run, enum status sta
 }
 
 /* Where its result comes to lie in the scratch array's memory, the two exchange theirs: whoever
- * starts from here on finds it. */
-static void place_result(const struct execution *run)
+ * starts from here on finds it. An exported array keeps its own: the result is copied there. */
+static void place_result(struct worker *worker, struct execution *run, const void *launch)
 {
     for (int i = 0; i < run->plan->outputs && !run->plan->staged; i++) {
         struct holding *out = run->out[i], *other = run->scratch[i];
         if (!out || launch_result(&run->slices.launch, i) == out->block.memory)
             continue;
+        if (out->block.exportable) {
+            exported_bring_home(worker, run, launch, i);
+            continue;
+        }
         const struct block block = out->block;
         out->block = other->block;
         other->block = block;
@@ -74,8 +78,10 @@ void jobs_settle(struct worker *worker, struct execution *run)
         store_copied(worker, run->copies, from ? from : run->to[0].region, from != NULL, run->id);
         free(run);
     } else if (is_done) {
-        place_result(run);
-        finish(worker, run, STATUS_OK);
+        if (!run->coming_home) /* else a cancel came meanwhile */
+            place_result(worker, run, NULL);
+        if (!run->coming_home)
+            finish(worker, run, STATUS_OK);
     } else if (run->cancelled && run->transfer.under_way == 0) {
         finish(worker, run, STATUS_CANCELLED);
     }
@@ -102,11 +108,12 @@ static void launch_next(struct worker *worker, struct execution *run)
     }
     worker->under_way++;
     range_begin("launch", run->id);
-    worker->backend->launch(&launch, (struct token){.of = run, .kind = TOKEN_SLICE});
+    const void *launched =
+        worker->backend->launch(&launch, (struct token){.of = run, .kind = TOKEN_SLICE});
     range_end();
     if (launch.to == run->slices.total && !run->in_pipeline) {
-        place_result(run);
-        run->launched = execution_is_chained(run);
+        place_result(worker, run, launched);
+        run->launched = execution_is_chained(run) && !run->coming_home;
     }
 }
 
@@ -455,6 +462,12 @@ static void tell_progress(struct worker *worker, struct execution *run)
     run->progress_us = now;
 }
 
+void jobs_came_home(struct worker *worker, struct execution *run)
+{
+    if (--run->coming_home == 0 && run->slices.done == run->slices.total)
+        finish(worker, run, STATUS_OK);
+}
+
 void jobs_slice_completed(struct worker *worker, struct execution *run,
                           const struct completion *completion)
 {
@@ -472,9 +485,9 @@ void jobs_slice_completed(struct worker *worker, struct execution *run,
     } else if (!run->in_pipeline) {
         if (done && run->measures)
             fetch_measured(worker, run);
-        else if (done)
+        else if (done && !run->coming_home)
             finish(worker, run, STATUS_OK);
-        else
+        else if (!done)
             finish(worker, run, STATUS_CANCELLED);
     } else {
         if (run->cancelled)

@@ -166,8 +166,10 @@ static void take_order(const struct channel_message *message, int descriptor)
         worker_broken("an order before the ARENA", message->type);
     switch (message->type) {
     case CHANNEL_ALLOCATE:
-        store_allocate(&worker, message->u.allocate.array, message->u.allocate.bytes,
-                       message->u.allocate.owner);
+        store_allocate(&worker, message);
+        break;
+    case CHANNEL_EXPORT:
+        exported_begin(&worker, message);
         break;
     case CHANNEL_UPLOAD:
     case CHANNEL_DOWNLOAD:
@@ -215,10 +217,16 @@ static void take_completion(const struct completion *completion)
     if (kind == TOKEN_SLICE) {
         worker.ended++;
         jobs_slice_completed(&worker, of, completion);
+    } else if (kind == TOKEN_HOME) {
+        worker.ended++;
+        jobs_came_home(&worker, of);
     } else {
         worker.copies--;
         worker.copied++;
-        store_copied(&worker, of, NULL, kind == TOKEN_UPLOAD, completion->token.number);
+        if (kind == TOKEN_EXPORT)
+            exported_copied(&worker, of);
+        else
+            store_copied(&worker, of, NULL, kind == TOKEN_UPLOAD, completion->token.number);
     }
 }
 

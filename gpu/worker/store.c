@@ -4,11 +4,17 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void release_block(struct worker *worker, struct holding *holding)
 {
-    if (holding->block.memory)
-        worker->backend->release(holding->block.memory, holding->block.bytes, holding->block.owner);
+    const struct block *block = &holding->block;
+    if (block->memory && block->exportable)
+        worker->backend->release_exportable(block->memory, block->bytes);
+    else if (block->memory)
+        worker->backend->release(block->memory, block->bytes, block->owner);
+    if (holding->descriptor >= 0)
+        close(holding->descriptor);
     free(holding);
 }
 
@@ -48,7 +54,7 @@ void store_answer_mapped(struct worker *worker)
 /* --- arrays --- */
 
 /* In the place of arrays that there was no memory to note. */
-static struct holding unknown;
+static struct holding unknown = {.descriptor = -1};
 
 bool store_has_memory(const struct holding *holding)
 {
@@ -72,8 +78,12 @@ struct holding *store_find(const struct worker *worker, uint64_t id)
     return holding;
 }
 
-void store_allocate(struct worker *worker, uint64_t id, uint64_t bytes, uint64_t owner)
+void store_allocate(struct worker *worker, const struct channel_message *message)
 {
+    const uint64_t id = message->u.allocate.array, bytes = message->u.allocate.bytes;
+    const uint64_t owner = message->u.allocate.owner;
+    const bool exportable = message->u.allocate.exportable != 0;
+    int descriptor = -1;
     if (bytes == 0 || id == 0 || ids_find(&worker->holdings, id))
         worker_broken("ALLOCATE of no bytes, or of an array that is there already", id);
     struct holding *holding = calloc(1, sizeof *holding);
@@ -81,13 +91,21 @@ void store_allocate(struct worker *worker, uint64_t id, uint64_t bytes, uint64_t
         free(holding);
         holding = NULL;
     }
-    if (holding)
+    if (holding) {
+        void *memory = exportable ? worker->backend->allocate_exportable(bytes, &descriptor)
+                                  : worker->backend->allocate(bytes, owner);
         *holding = (struct holding){
-            .id = id, .block = {worker->backend->allocate(bytes, owner), bytes, owner}};
-    else
+            .id = id, .block = {memory, bytes, owner, exportable}, .descriptor = descriptor};
+    } else {
         worker->unknown++;
+    }
     if (!holding || !holding->block.memory)
         answer_failed(worker, id);
+}
+
+bool store_is_unused(const struct holding *holding)
+{
+    return !holding->uploads && !holding->downloads && !holding->readers && !holding->writers;
 }
 
 void store_release(struct worker *worker, uint64_t id)
@@ -97,7 +115,7 @@ void store_release(struct worker *worker, uint64_t id)
         worker->unknown--;
         return;
     }
-    if (holding->uploads || holding->downloads || holding->readers || holding->writers)
+    if (!store_is_unused(holding))
         worker_broken("RELEASE of an array that is in use", id);
     ids_remove(&worker->holdings, id);
     release_block(worker, holding);

@@ -4,6 +4,7 @@
  *   main.c    the process and its loop: orders and completions go to the two below
  *   jobs.c    runs: their slices on the device one after another, and how they end
  *   store.c   arrays, clients' regions, and copies between them and the arena
+ *   exported.c  arrays in memory that other processes map
  *
  * One thread. */
 #pragma once
@@ -63,7 +64,7 @@ void store_map(struct worker *worker, const struct channel_message *message, int
 /* MAPPED of each region that has been mapped, or could not be, since the last call. */
 void store_answer_mapped(struct worker *worker);
 /* ALLOCATE, RELEASE. */
-void store_allocate(struct worker *worker, uint64_t id, uint64_t bytes, uint64_t owner);
+void store_allocate(struct worker *worker, const struct channel_message *message);
 void store_release(struct worker *worker, uint64_t id);
 /* UPLOAD, DOWNLOAD. */
 void store_copy(struct worker *worker, const struct channel_message *message);
@@ -75,6 +76,21 @@ bool store_has_memory(const struct holding *holding);
 /* The array of that id, which is there; or one of no bytes, where it may be one that there was no
  * memory to note. */
 struct holding *store_find(const struct worker *worker, uint64_t id);
+
+/* Is nothing under way with it? */
+bool store_is_unused(const struct holding *holding);
+
+/* --- exported.c --- */
+
+struct exporting;
+/* EXPORT. */
+void exported_begin(struct worker *worker, const struct channel_message *message);
+/* A piece of its contents has been copied. */
+void exported_copied(struct worker *worker, struct exporting *exporting);
+/* Begin to copy a result of the run to the exported array that it belongs to, after the launch
+ * that makes it, or (NULL) at once. jobs_came_home() follows, run->coming_home times. */
+void exported_bring_home(struct worker *worker, struct execution *run, const void *launch,
+                         int output);
 
 /* --- jobs.c --- */
 
@@ -90,6 +106,8 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
 void jobs_measure(struct worker *worker, const struct channel_message *message);
 /* CANCEL: takes effect at the end of the slice under way. */
 void jobs_cancel(struct worker *worker, uint64_t id);
+/* A part of the run's result has come to its exported array. */
+void jobs_came_home(struct worker *worker, struct execution *run);
 /* The run's slice under way has completed. */
 void jobs_slice_completed(struct worker *worker, struct execution *run,
                           const struct completion *completion);

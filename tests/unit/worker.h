@@ -22,6 +22,7 @@ static struct {
     int socket, memfd;
     uint8_t *arena;
     uint64_t next_id;
+    int exported; /* descriptor that came with the last answer; −1 */
     struct channel_inbox inbox;
     bool direct;
     struct channel_run next; /* what the next RUN has beside its job and arrays … */
@@ -113,7 +114,9 @@ static inline struct channel_message answer(void)
         assert_int_equal(poll(&poll_in, 1, PATIENCE_MS), 1);
     assert_int_equal(channel_receive(front.socket, &front.inbox, &message, &descriptor),
                      CHANNEL_OK);
-    assert_int_equal(descriptor, -1);
+    assert_int_equal(descriptor >= 0,
+                     message.type == CHANNEL_EXPORTED && message.status == STATUS_OK);
+    front.exported = descriptor;
     return message;
 }
 
@@ -177,6 +180,28 @@ static inline uint64_t allocate_for(uint64_t owner, uint64_t bytes)
 static inline uint64_t allocate(uint64_t bytes)
 {
     return allocate_for(OWNER, bytes);
+}
+
+/* Memory that others map, for an EXPORT. */
+static inline uint64_t allocate_exportable(uint64_t bytes)
+{
+    struct channel_message message = {.type = CHANNEL_ALLOCATE};
+    message.u.allocate.array = front.next_id++;
+    message.u.allocate.bytes = bytes;
+    message.u.allocate.owner = OWNER;
+    message.u.allocate.exportable = 1;
+    order(&message);
+    return message.u.allocate.array;
+}
+
+static inline uint64_t order_export(uint64_t array, uint64_t other)
+{
+    struct channel_message message = {.type = CHANNEL_EXPORT};
+    message.u.exported.id = front.next_id++;
+    message.u.exported.array = array;
+    message.u.exported.other = other;
+    order(&message);
+    return message.u.exported.id;
 }
 
 /* 0: none. */

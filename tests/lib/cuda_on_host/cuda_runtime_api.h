@@ -27,7 +27,8 @@ enum {
 enum cudaMemcpyKind {
     cudaMemcpyHostToDevice = 1,
     cudaMemcpyDeviceToHost = 2,
-    cudaMemcpyDeviceToDevice = 3
+    cudaMemcpyDeviceToDevice = 3,
+    cudaMemcpyDefault = 4 /* by the addresses */
 };
 
 #ifdef __cplusplus
@@ -47,6 +48,9 @@ typedef struct kernel *cudaKernel_t;
 typedef void (*cudaHostFn_t)(void *argument);
 struct cudaDeviceProp {
     char name[256];
+    struct {
+        char bytes[16];
+    } uuid;
     int multiProcessorCount, major, minor;
 };
 enum {
@@ -105,6 +109,17 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, void *
 cudaError_t cudaLibraryUnload(cudaLibrary_t library);
 cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name);
 cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value);
+
+/* driver.c */
+#define CUDART_VERSION 13000
+enum { cudaEnableDefault = 0 };
+enum cudaDriverEntryPointQueryResult {
+    cudaDriverEntryPointSuccess,
+    cudaDriverEntryPointSymbolNotFound
+};
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *result);
 #endif
 
 #ifdef __cplusplus

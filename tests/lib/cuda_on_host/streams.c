@@ -9,6 +9,7 @@
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/passes.h"
 #include "gpu/host/pass.h"
+#include "tests/lib/cuda_on_host/cuda.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -261,6 +262,16 @@ cudaError_t cudaDeviceSynchronize(void)
     return cudaSuccess;
 }
 
+cudaError_t cudaStreamSynchronize(cudaStream_t stream_)
+{
+    const struct stream *stream = stream_;
+    pthread_mutex_lock(&device.mutex);
+    while (stream->first)
+        pthread_cond_wait(&device.changed, &device.mutex);
+    pthread_mutex_unlock(&device.mutex);
+    return cudaSuccess;
+}
+
 /* The pinned piece that contains the whole range; −1: none. Under the mutex. */
 static int find_piece(const char *memory, size_t bytes)
 {
@@ -297,8 +308,9 @@ static bool is_addressable(const void *memory, size_t bytes)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    if (kind != cudaMemcpyDeviceToDevice &&
-        !is_pinned(kind == cudaMemcpyHostToDevice ? from : to, bytes))
+    const bool is_inside = kind == cudaMemcpyDeviceToDevice ||
+                           (kind == cudaMemcpyDefault && cuda_on_host_is_mapped(to, bytes));
+    if (!is_inside && !is_pinned(kind == cudaMemcpyHostToDevice ? from : to, bytes))
         broken("a copy of memory that is not pinned, or not in one piece");
     return put(stream, &(struct order){.kind = KIND_COPY, .to = to, .from = from, .bytes = bytes});
 }
