@@ -14,8 +14,8 @@ static bool malformed(struct failure *failure, const char *text)
 bool request_is_job(const struct request *request)
 {
     return request->method == METHOD_OPERATOR || request->method == METHOD_PUT ||
-           request->method == METHOD_GET || request->method == METHOD_CHAIN ||
-           request->method == METHOD_HESSIAN;
+           request->method == METHOD_GET || request->method == METHOD_EXPORT ||
+           request->method == METHOD_CHAIN || request->method == METHOD_HESSIAN;
 }
 
 bool request_decode(const msgpack_object *object, struct request *request, bool *has_msgid,

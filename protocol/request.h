@@ -9,6 +9,7 @@
 #define METHOD_LIST(X)                                                                             \
     X(METHOD_PUT, "put")                                                                           \
     X(METHOD_GET, "get")                                                                           \
+    X(METHOD_EXPORT, "export")                                                                     \
     X(METHOD_FREE, "free")                                                                         \
     X(METHOD_REGISTER, "register")                                                                 \
     X(METHOD_UNREGISTER, "unregister")                                                             \
@@ -60,7 +61,7 @@ struct request {
 
     uint64_t given;          /* parameters: a PARAMETER_BIT() each */
     struct arrays f;         /* put (no vector), operators */
-    uint64_t field;          /* get, free */
+    uint64_t field;          /* get, export, free */
     uint64_t region;         /* unregister */
     uint64_t bytes;          /* register: of the memory, from 1 up */
     bool writable;           /* register */
@@ -78,12 +79,12 @@ struct request {
     /* Point into the message; read with the chain. */
     const msgpack_object *op, *ops, *late_f, *late_out;
 
-    /* Operators, put, get: the scheduling of the job. */
+    /* Operators, put, get, export: the scheduling of the job. */
     int priority;        /* among the jobs of its user: the highest goes first */
     uint64_t timeout_us; /* from its receipt; 0: none */
     bool detach;         /* continues without its connection; its result is a field */
-    char placement[24];  /* not get: "spread" or a device's name, which the server looks up; "": not
-                            given */
+    char placement[24];  /* not get, export: "spread" or a device's name, which the server looks up;
+                            "": not  given */
 
     /* Operators: the job as its parameters describe it. Only the server knows the type of a
      * resident input, with which request_job() completes the job. Until then each of three axes of

@@ -139,7 +139,7 @@ enum { WORDS = 4 };
 #define TAKES_OPERATORS ((BIT(OPERATOR_COUNT) - 1) << METHOD_OPERATOR | TAKES(HESSIAN))
 #define ALONE BIT(62)    /* not as an op of a chain */
 #define IN_CHAIN BIT(63) /* only there */
-#define TAKES_JOBS (TAKES_OPERATORS | TAKES(PUT) | TAKES(GET) | TAKES(CHAIN))
+#define TAKES_JOBS (TAKES_OPERATORS | TAKES(PUT) | TAKES(GET) | TAKES(EXPORT) | TAKES(CHAIN))
 
 #define AT(member) offsetof(struct request, member), sizeof(((struct request *)NULL)->member)
 #define OWN(reader) KIND_OWN, 0, 0, .read = reader

@@ -108,8 +108,6 @@ static void on_channel_poll(uv_poll_t *poll, int status, int events)
         int descriptor;
         const enum channel_result result =
             channel_receive(device->socket, &device->inbox, &message, &descriptor);
-        if (descriptor >= 0)
-            close(descriptor);
         if (result == CHANNEL_AGAIN)
             break;
         if (result == CHANNEL_CLOSED) {
@@ -118,7 +116,10 @@ static void on_channel_poll(uv_poll_t *poll, int status, int events)
             return;
         }
         heartbeat_heard(&device->heartbeat);
-        if (result == CHANNEL_BROKEN || !orders_take(device, &message)) {
+        const bool keeps = result != CHANNEL_BROKEN && orders_take(device, &message, &descriptor);
+        if (descriptor >= 0)
+            close(descriptor);
+        if (!keeps) {
             uv_poll_stop(poll);
             worker_kill(device, "its worker broke the channel's rules");
             return;

@@ -17,13 +17,14 @@
 
 struct region;
 
-/* What a worker is told to do for a task, and answers once: a RUN, a MEASURE, or a copy between an
- * array and a region. */
+/* What a worker is told to do for a task, and answers once: a RUN, a MEASURE, a copy between an
+ * array and a region, or an EXPORT. */
 enum order_kind {
     ORDER_RUN,
     ORDER_MEASURE, /* in[0], or its distances from in[1], with out[0] to work in */
     ORDER_READ,    /* in[0] from its place in a region */
-    ORDER_WRITE    /* in[0] to its place */
+    ORDER_WRITE,   /* in[0] to its place */
+    ORDER_EXPORT   /* in[0], which exchanges its memory with scratch[0] */
 };
 
 /* Its arrays, places and parameters are its task's, and stay while it is with the worker. */
@@ -57,7 +58,7 @@ struct device_events {
     void (*copied)(struct task *task, const struct field *field);
     /* So many passes of a RUN are done. */
     void (*progress)(struct order *order, uint64_t passes);
-    /* The order has ended, once; what its FINISHED said, NULL where it was a copy. */
+    /* The order has ended, once; what its FINISHED said, NULL where it was a copy or an EXPORT. */
     void (*finished)(struct order *order, enum status status, const struct channel_message *said);
     /* The worker is gone and its arrays are lost: fail the device's tasks, then end
      * device->losing, during which nothing is dispatched. No order of theirs is with a worker. */
@@ -183,9 +184,9 @@ void device_cancel(struct device *device, struct order *order);
 /* "starting", "ready", "down", "closed"; "stalled": ready, and silent for a second. */
 const char *device_state_name(const struct device *device);
 
-/* orders.c, for device.c. The worker says something; false: it does not keep to the channel's
- * rules. */
-bool orders_take(struct device *device, const struct channel_message *message);
+/* orders.c, for device.c. The worker says something; *descriptor is −1 afterwards where it was
+ * taken. False: it does not keep to the channel's rules. */
+bool orders_take(struct device *device, const struct channel_message *message, int *descriptor);
 /* The worker is gone. No order is with it any more; … */
 void orders_forget(struct device *device);
 /* … and its copies have failed, after the arrays were lost. */

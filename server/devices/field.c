@@ -3,12 +3,19 @@
 #include "server/devices/device.h"
 #include "server/users/memory.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
+#include <unistd.h>
 
-/* In modular arithmetic: −bytes gives back. */
-static void charge(struct field *field, uint64_t bytes)
+/* Its memory, in modular arithmetic: sign −1 gives back. */
+static void charge(struct field *field, uint64_t sign)
 {
+    const uint64_t bytes = field->memory.bytes * sign;
+    if (field_is_exported(field))
+        USER_COUNT(field->user, exports, sign);
     USER_COUNT(field->user, bytes, bytes);
     field->user->part[field->device->number]->bytes += bytes;
     field->device->bytes += bytes;
@@ -55,11 +62,22 @@ bool field_has_room(const struct device *device, const struct user *user, uint64
                  failure));
 }
 
-struct field *field_new(struct device *device, struct user *user, const struct array_type *type,
-                        struct failure *failure)
+/* Its memory is gone, or goes. */
+static void uncharge(struct field *field)
+{
+    charge(field, (uint64_t)-1);
+    if (field_is_exported(field))
+        passing_close(field->memory.descriptor, &field->user->passed);
+    field->memory.descriptor = -1;
+}
+
+/* The descriptor is that of its memory, or −1. */
+static struct field *new_field(struct device *device, struct user *user,
+                               const struct array_type *type, const struct field_memory *memory,
+                               struct failure *failure)
 {
     if (!user_part(user, device->number, failure) ||
-        !field_has_room(device, user, type->bytes, failure))
+        !field_has_room(device, user, memory->bytes, failure))
         return NULL;
     struct field *field = memory_new(user, sizeof *field, NULL, failure);
     if (!field)
@@ -68,12 +86,79 @@ struct field *field_new(struct device *device, struct user *user, const struct a
     field->device = device;
     field->array = ++device->devices->last_array;
     field->type = *type;
+    field->memory = *memory;
     field->references = 1;
     list_init(&field->accesses);
     list_push(&device->arrays, &field->device_link);
-    charge(field, type->bytes);
+    charge(field, 1);
     device_allocate(device, field);
     return field;
+}
+
+struct field *field_new(struct device *device, struct user *user, const struct array_type *type,
+                        struct failure *failure)
+{
+    const struct field_memory memory = {type->bytes, -1};
+    return new_field(device, user, type, &memory, failure);
+}
+
+/* A descriptor that holds the number of the one that is to come: the process has as many as it
+ * admits (descriptors.h), whatever workers send. −1 with the failure set. */
+static int hold_descriptor(const struct user *user, struct failure *failure)
+{
+    const struct counters *own = &user->counters, *all = &user->users->counters;
+    const uint64_t most = user->users->config->max_regions, half = user->users->descriptors / 2;
+    const uint64_t mine = own->regions + own->exports + 1,
+                   everyones = all->regions + all->exports + 1;
+    if (mine > most || everyones > half) {
+        failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, mine > most ? mine : everyones,
+                          mine > most ? most : half,
+                          "%s regions and exported fields already: each holds a descriptor",
+                          mine > most ? "you have as many" : "all users have as many");
+        return -1;
+    }
+    const int descriptor = eventfd(0, EFD_CLOEXEC);
+    if (descriptor >= 0 &&
+        descriptors_allow(user->users, descriptor,
+                          own->connections > 1 || mine > 1 || user->passed.awaiting))
+        return descriptor;
+    if (descriptor >= 0)
+        close(descriptor);
+    failure_set(failure, STATUS_OVER_BUDGET, NULL,
+                "few descriptors are left: they are for users who hold none");
+    return -1;
+}
+
+struct field *field_new_exportable(const struct field *of, struct failure *failure)
+{
+    struct device *device = of->device;
+    const uint64_t grain = device->info.export_bytes, bytes = of->type.bytes;
+    if (!grain) {
+        failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s cannot export memory", device->name);
+        return NULL;
+    }
+    const struct field_memory memory = {(bytes + grain - 1) / grain * grain,
+                                        hold_descriptor(of->user, failure)};
+    if (memory.descriptor < 0)
+        return NULL;
+    struct field *field = new_field(device, of->user, &of->type, &memory, failure);
+    if (!field)
+        close(memory.descriptor);
+    return field;
+}
+
+void field_take_exported(struct field *field, struct field *other, int descriptor)
+{
+    const struct field_memory memory = other->memory;
+    while (dup3(descriptor, memory.descriptor, O_CLOEXEC) < 0 && (errno == EINTR || errno == EBUSY))
+        ;
+    close(descriptor);
+    charge(other, (uint64_t)-1);
+    charge(field, (uint64_t)-1);
+    other->memory = field->memory;
+    field->memory = memory;
+    charge(other, 1);
+    charge(field, 1);
 }
 
 struct field *field_reference(struct field *field)
@@ -89,7 +174,7 @@ void field_release(struct field *field)
     list_remove(&field->device_link);
     if (!field->lost) {
         device_release(field->device, field);
-        charge(field, -field->type.bytes);
+        uncharge(field);
     }
     memory_release(field->user, sizeof *field);
     free(field);
@@ -132,7 +217,7 @@ bool field_publish(struct field *field, struct failure *failure)
     field_reference(field);
     USER_COUNT(field->user, fields, 1);
     if (!field->resident && !field->lost)
-        USER_COUNT(field->user, queue_bytes, -field->type.bytes);
+        USER_COUNT(field->user, queue_bytes, -field->memory.bytes);
     field->resident = true;
     return true;
 }
@@ -190,7 +275,7 @@ void field_lose(struct field *field)
     if (field->lost)
         return;
     field->lost = true;
-    charge(field, -field->type.bytes);
+    uncharge(field);
 }
 
 bool field_access(struct field *field, struct access *access, struct task *task, bool writes)

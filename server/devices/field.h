@@ -16,6 +16,13 @@
 
 struct users;
 
+/* An array's memory on its device. */
+struct field_memory {
+    uint64_t bytes; /* charged */
+    int descriptor; /* that others map it by; until it is there, one that holds its number. −1: it
+                       is not exported */
+};
+
 struct field {
     uint64_t id;             /* on the wire; 0: not (any longer) in its user's tree */
     RB_ENTRY(field) by_id;   /* there */
@@ -24,6 +31,7 @@ struct field {
     struct device *device;
     uint64_t array; /* its number on the channel */
     struct array_type type;
+    struct field_memory memory;
     uint32_t references;
     uint32_t copies;          /* of it that the worker has not finished */
     struct span copied;       /* the copies to it, where there is a trace */
@@ -51,6 +59,19 @@ struct access {
  * with need and limit. */
 struct field *field_new(struct device *device, struct user *user, const struct array_type *type,
                         struct failure *failure);
+
+/* The same of an array like `of` on its device, in memory that can be exported: one allocation,
+ * with a descriptor, which counts among the user's regions. UNSUPPORTED where the device has no
+ * such memory. */
+struct field *field_new_exportable(const struct field *of, struct failure *failure);
+/* Is it exported? */
+static inline bool field_is_exported(const struct field *field)
+{
+    return field->memory.descriptor >= 0;
+}
+/* The worker has exchanged the memory of the two, of which `other` was new: the descriptor, which
+ * is taken, is that of the field's from here on. */
+void field_take_exported(struct field *field, struct field *other, int descriptor);
 
 /* Is there room for so many bytes more of the user's on the device? False with the failure set, as
  * above. The last eighth of its memory is for users who have little there

@@ -24,7 +24,8 @@ void device_allocate(struct device *device, const struct field *field)
     tell(device, (struct channel_message){.type = CHANNEL_ALLOCATE,
                                           .u.allocate = {.array = field->array,
                                                          .bytes = field->type.bytes,
-                                                         .owner = field->user->uid}});
+                                                         .owner = field->user->uid,
+                                                         .exportable = field_is_exported(field)}});
 }
 
 void device_release(struct device *device, const struct field *field)
@@ -239,6 +240,11 @@ static void send_order(struct device *device, const struct order *order)
         send_run(device, order);
     else if (order->kind == ORDER_MEASURE)
         measure(device, order);
+    else if (order->kind == ORDER_EXPORT)
+        tell(device, (struct channel_message){.type = CHANNEL_EXPORT,
+                                              .u.exported = {.id = order->id,
+                                                             .array = number(order->in[0]),
+                                                             .other = number(order->scratch[0])}});
     else if (order->kind == ORDER_READ)
         copy_region(device, CHANNEL_UPLOAD, order->in[0], order->in_place, TAG_ORDER | order->id);
     else
@@ -384,7 +390,23 @@ static double longest_piece_ns(const struct device *device)
     return longest_ns;
 }
 
-bool orders_take(struct device *device, const struct channel_message *message)
+/* False, as of orders_take(). */
+static bool take_exported(struct device *device, const struct channel_message *message,
+                          int *descriptor)
+{
+    struct order *order = take_back(device, message->u.exported.id);
+    const bool ok = message->status == STATUS_OK;
+    if (!order || order->kind != ORDER_EXPORT || message->status >= STATUS_COUNT ||
+        ok != (*descriptor >= 0))
+        return false;
+    if (ok)
+        field_take_exported(order->in[0], order->scratch[0], *descriptor);
+    *descriptor = -1;
+    device->devices->events->finished(order, (enum status)message->status, NULL);
+    return true;
+}
+
+bool orders_take(struct device *device, const struct channel_message *message, int *descriptor)
 {
     struct order *order;
     switch (message->type) {
@@ -407,6 +429,8 @@ bool orders_take(struct device *device, const struct channel_message *message)
     case CHANNEL_MAPPED:
         return message->status < STATUS_COUNT &&
                region_mapped(device, message->u.region.region, (enum status)message->status);
+    case CHANNEL_EXPORTED:
+        return take_exported(device, message, descriptor);
     case CHANNEL_PROGRESS:
         order = *bucket_place(device, message->u.job.id);
         if (order)

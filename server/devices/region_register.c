@@ -57,17 +57,20 @@ static bool check_budget(const struct region *region, struct failure *failure)
     const uint64_t quota = config->region_bytes, all = config->region_memory;
     const uint64_t descriptors = devices->users->descriptors / 2; /* the rest is for connections */
     if (!descriptors_allow(devices->users, region->descriptor,
-                           own->connections > 1 || own->regions || user->passed.awaiting))
+                           own->connections > 1 || own->regions || own->exports ||
+                               user->passed.awaiting))
         return failure_set(failure, STATUS_OVER_BUDGET, NULL,
                            "few descriptors are left: they are for users who hold none");
-    if (total->regions >= descriptors)
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, total->regions + 1, descriptors,
+    if (total->regions + total->exports >= descriptors)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL,
+                                 total->regions + total->exports + 1, descriptors,
                                  "all users have %llu regions already: each holds a descriptor",
-                                 (unsigned long long)total->regions);
-    if (own->regions >= config->max_regions)
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, own->regions + 1,
-                                 config->max_regions, "you have %llu regions already",
-                                 (unsigned long long)own->regions);
+                                 (unsigned long long)(total->regions + total->exports));
+    if (own->regions + own->exports >= config->max_regions)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, own->regions + own->exports + 1,
+                                 config->max_regions,
+                                 "you have %llu regions already, with exported fields",
+                                 (unsigned long long)(own->regions + own->exports));
     if (quota && (need > quota || own->region_bytes > quota - need))
         return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", need, quota,
                                  "%llu bytes more are over your limit of %llu for regions (you "

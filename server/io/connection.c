@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "server/users/memory.h"
 #include "server/io/io.h"
+#include "server/jobs/exports.h"
 #include "server/jobs/placement.h"
 #include "server/jobs/task.h"
 
@@ -349,6 +350,7 @@ static void close_now(struct connection *connection)
     outbox_close(&connection->outbox);
     LIST_DRAIN (struct task, task, &connection->client.tasks, client_link)
         task_hang_up(task);
+    exports_forget(&connection->client);
     placement_forget(&connection->client);
     list_push(&connection->io->closed, &connection->changed_link);
 }
@@ -383,7 +385,8 @@ static bool may_connect(struct io *io, struct connection *connection, int descri
     else if (own->connections && count >= reserve_most(most))
         log_warning("few connections are left; one more of user %u was closed", user->uid);
     else if (!descriptors_allow(users, descriptor,
-                                own->connections || own->regions || user->passed.awaiting))
+                                own->connections || own->regions || own->exports ||
+                                    user->passed.awaiting))
         log_warning("few descriptors are left; a connection of user %u was closed", user->uid);
     else if (!turn_watch_user(io, user))
         log_warning("a connection cannot be watched: %s", strerror(errno));
@@ -417,6 +420,7 @@ void connection_open(struct io *io, int descriptor)
     connection->client =
         (struct client){.jobs = io->jobs, .user = connection->user, .outbox = &connection->outbox};
     list_init(&connection->client.tasks);
+    list_init(&connection->client.exports);
     list_init(&connection->changed_link);
     list_init(&connection->again_link);
     connection->regions =

@@ -55,6 +55,8 @@ static void reply_release_fields(struct reply *reply)
     for (uint32_t i = 0; i < reply->parts; i++)
         field_release(reply->part[i].field);
     reply->parts = 0;
+    field_release(reply->exported);
+    reply->exported = NULL;
 }
 
 void reply_free(struct reply *reply)
@@ -142,6 +144,8 @@ static void push_answer(struct outbox *outbox, const struct answer *answer, stru
         reply->part[i] = answer->part[i];
         reply->bytes += field_reference(answer->part[i].field)->type.bytes;
     }
+    if (answer->exported)
+        reply->exported = field_reference(answer->exported);
     reply->text = text;
     reply->head_bytes = parts ? answer->part[0].text_end : text.size;
     reply_enter(reply, parts ? &outbox->staging : &outbox->ready);

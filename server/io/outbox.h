@@ -98,13 +98,14 @@ struct reply {
     size_t head_bytes, head_sent; /* of the text before part 0; without parts all of it */
     uint32_t parts;
     struct answer_part part[ANSWER_PARTS]; /* their fields referenced */
-    uint64_t bytes;                        /* of all parts */
-    uint64_t asked;                        /* of them, brought or being brought over */
-    uint32_t loading;                      /* copies under way */
-    bool whole;                            /* brought over whole before it is sent */
-    bool lost;                             /* the worker is gone */
-    uint32_t first, pieces;                /* ring */
-    struct piece piece[];                  /* REPLY_WINDOW; without parts none */
+    struct field *exported; /* whose descriptor goes with its first byte, referenced; NULL: none */
+    uint64_t bytes;         /* of all parts */
+    uint64_t asked;         /* of them, brought or being brought over */
+    uint32_t loading;       /* copies under way */
+    bool whole;             /* brought over whole before it is sent */
+    bool lost;              /* the worker is gone */
+    uint32_t first, pieces; /* ring */
+    struct piece piece[];   /* REPLY_WINDOW; without parts none */
 };
 
 static inline struct piece *piece_at(struct reply *reply, uint32_t i)

@@ -200,7 +200,7 @@ static void put_latency(msgpack_packer *packer, const struct latency *latency)
 
 static void put_user(msgpack_packer *packer, const struct io *io, const struct user *user)
 {
-    enum { OTHERS = 5 };
+    enum { OTHERS = 6 };
     uint64_t values[REPORT_COUNTED];
     count(io, &user->counters, values);
     msgpack_pack_map(packer, OTHERS + map_size(FIRST) + map_size(TOTALS));
@@ -210,6 +210,7 @@ static void put_user(msgpack_packer *packer, const struct io *io, const struct u
     put_number(packer, "queue_bytes", user->counters.queue_bytes);
     put_number(packer, "quota_bytes", io->config->user_bytes);
     put_number(packer, "regions", user->counters.regions);
+    put_number(packer, "exports", user->counters.exports);
     put_latency(packer, &user->counters.latency);
 }
 
@@ -241,18 +242,20 @@ void report_stats(msgpack_packer *packer, struct io *io, const struct user *user
 
 static void put_field(msgpack_packer *packer, const struct field *field)
 {
-    msgpack_pack_map(packer, 6);
+    msgpack_pack_map(packer, 7);
     put_number(packer, "field", field->id);
     reply_write_type(packer, &field->type);
-    put_number(packer, "bytes", field->type.bytes);
+    put_number(packer, "bytes", field->memory.bytes);
     put_text(packer, "device", field->device->name);
+    reply_write_str(packer, "exported");
+    (field_is_exported(field) ? msgpack_pack_true : msgpack_pack_false)(packer);
     put_text(packer, "state", field->lost || field->torn ? "lost" : "resident");
 }
 
 bool report_fields(msgpack_packer *packer, struct user *user, const struct request *request,
                    struct failure *failure)
 {
-    enum { ENTRY_BYTES = 160 }; /* at most, but for shapes of many axes */
+    enum { ENTRY_BYTES = 176 }; /* at most, but for shapes of many axes */
     const uint64_t limit = request->limit;
     const uint64_t own = user->counters.fields, most = own < limit ? own : limit;
     if (!(request->given & (PARAMETER_BIT(after) | PARAMETER_BIT(limit))) && own > limit)

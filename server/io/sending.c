@@ -266,6 +266,8 @@ static void gather_all(struct outbox *outbox, struct writing *writing, size_t mo
     begin_writing(writing, most);
     LIST_EACH (struct reply, reply, &outbox->ready, link) {
         const size_t before = writing->bytes;
+        if (before && reply->exported)
+            break; /* its descriptor goes with the first byte of a write */
         const bool all = gather(reply, writing);
         if (writing->bytes == before)
             break;
@@ -374,6 +376,13 @@ static bool hand_over(struct outbox *outbox)
     return true;
 }
 
+/* The descriptor that goes with what is sent next; −1: none. */
+static int descriptor_of_next(struct outbox *outbox)
+{
+    const struct reply *reply = LIST_FIRST(&outbox->ready, struct reply, link);
+    return reply->exported && !reply->head_sent ? reply->exported->memory.descriptor : -1;
+}
+
 static bool socket_has_room(int socket)
 {
     struct pollfd descriptor = {.fd = socket, .events = POLLOUT};
@@ -402,7 +411,8 @@ void outbox_write(struct outbox *outbox)
         gather_all(outbox, &writing, minimum(budget, most));
         if (!writing.count)
             break;
-        const ssize_t n = rights_send(outbox->socket, writing.pieces, writing.count, -1);
+        const ssize_t n =
+            rights_send(outbox->socket, writing.pieces, writing.count, descriptor_of_next(outbox));
         if (!has_gone(outbox, n, errno))
             break;
         budget -= minimum(budget, (size_t)n);

@@ -69,6 +69,14 @@ struct field *admission_new_array(const struct task *task, const struct array_ty
     return field;
 }
 
+/* The memory that an export takes, unless the field is exported by now. */
+static bool take_exportable(struct op *op, struct failure *failure)
+{
+    if (!field_is_exported(op->in[0]))
+        op->scratch[0] = field_new_exportable(op->in[0], failure);
+    return op->scratch[0] || !failure->code;
+}
+
 /* The numbers of a list as elements of a type. */
 static void write_list(const struct array *list, enum dtype dtype, void *to)
 {
@@ -164,7 +172,7 @@ static bool take_inputs(struct op *op, const struct request *request, const stru
                         struct failure *failure)
 {
     const struct arrays *f = &request->f;
-    if (op->task->kind == TASK_GET) {
+    if (op->task->kind == TASK_GET || op->task->kind == TASK_EXPORT) {
         const struct array array = {.kind = ARRAY_FIELD, .field = request->field};
         if (!take_input(op, 0, &array, "field", upload, failure))
             return false;
@@ -349,6 +357,7 @@ static bool take_transfer(struct op *op, const struct request *request, const st
 {
     op->out_kind = request->out;
     return take_inputs(op, request, upload, failure) && check_lost(op, failure) &&
+           (op->task->kind != TASK_EXPORT || take_exportable(op, failure)) &&
            (op->task->kind != TASK_GET || op->out_kind != OUT_REGION ||
             take_out_place(op, 0, &request->out_place, failure));
 }
@@ -377,7 +386,7 @@ static void ask_accesses(struct task *task)
                 note_access(op, op->out[i], true);
         for (int i = 0; i < OP_READS; i++)
             if (op->read[i] && relay_source(task, op->read[i])->resident)
-                note_access(op, relay_source(task, op->read[i]), false);
+                note_access(op, relay_source(task, op->read[i]), task->kind == TASK_EXPORT);
     }
     for (uint32_t k = 0; k < task->count; k++)
         for (uint32_t i = 0; i < task->op[k].accesses; i++) {

@@ -3,6 +3,9 @@
 #include "server/jobs/job_script.h"
 #include "server/jobs/task.h"
 
+#include <stdio.h>
+#include <string.h>
+
 void answer_init(struct answer *answer)
 {
     *answer = (struct answer){.parts = 0};
@@ -96,6 +99,32 @@ static void write_chain(struct answer *answer, const struct task *task)
         }
 }
 
+static void write_export(struct answer *answer, struct field *field)
+{
+    const struct device_info *info = &field->device->info;
+    const uint8_t *u = info->uuid;
+    const bool is_host = strcmp(info->kind, "host") == 0;
+    char uuid[37];
+    snprintf(uuid, sizeof uuid,
+             "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
+             u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
+             u[15]);
+    answer->exported = field;
+    msgpack_pack_map(&answer->packer, is_host ? 7 : 8);
+    reply_write_count(&answer->packer, "field", field->id);
+    reply_write_type(&answer->packer, &field->type);
+    reply_write_str(&answer->packer, "kind");
+    reply_write_str(&answer->packer, is_host ? "memory" : info->kind);
+    reply_write_str(&answer->packer, "device");
+    reply_write_str(&answer->packer, field->device->name);
+    if (!is_host) {
+        reply_write_str(&answer->packer, "uuid");
+        reply_write_str(&answer->packer, uuid);
+    }
+    reply_write_count(&answer->packer, "bytes", field->memory.bytes);
+    reply_write_count(&answer->packer, "offset", 0);
+}
+
 bool answer_task(struct answer *answer, const struct task *task)
 {
     answer_init(answer);
@@ -105,6 +134,8 @@ bool answer_task(struct answer *answer, const struct task *task)
     } else if (task->kind == TASK_PUT) {
         msgpack_pack_map(&answer->packer, 1);
         reply_write_count(&answer->packer, "field", task->op->in[0]->id);
+    } else if (task->kind == TASK_EXPORT) {
+        write_export(answer, task->op->in[0]);
     } else {
         write_operator(answer, task);
     }

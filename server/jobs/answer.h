@@ -20,6 +20,7 @@ struct answer_part {
 struct answer {
     msgpack_sbuffer text;
     msgpack_packer packer;
+    struct field *exported; /* whose descriptor goes with it; NULL: none does */
     uint32_t parts;
     struct answer_part part[ANSWER_PARTS];
 };

@@ -51,6 +51,7 @@ struct client {
     struct device *home;                /* for its arrays (placement.h); NULL: none yet */
     struct outbox *outbox;              /* for the calls */
     struct list tasks;                  /* struct task */
+    struct list exports;                /* struct export (exports.h) */
     uint64_t answered[CLIENT_ANSWERED]; /* msgids of the last tasks that ended, a ring */
     uint32_t answered_count;
 };

@@ -19,7 +19,7 @@ struct demand {
     uint32_t regions;
     uint64_t new_bytes;    /* of arrays that it brings, or that lie in regions */
     uint64_t result_bytes; /* by guess: as much as its largest input */
-    /* Overwritten, or read by a get: it runs where that lies. NULL: none. */
+    /* Overwritten, exported, or read by a get: it runs where that lies. NULL: none. */
     const struct field *pinned;
 };
 
@@ -320,7 +320,7 @@ struct device *placement_of_job(struct client *client, const struct request *req
     demand_begin(&demand, client, upload);
     if (!find_arrays(&demand, request, failure))
         return NULL;
-    if (request->method == METHOD_GET)
+    if (request->method == METHOD_GET || request->method == METHOD_EXPORT)
         demand.pinned = field_of(&demand, request->field);
     if (request->method == METHOD_PUT)
         demand.result_bytes = 0;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "server/jobs/admission.h"
 #include "server/jobs/answer.h"
+#include "server/jobs/exports.h"
 #include "server/jobs/placement.h"
 #include "server/jobs/relay.h"
 #include "server/jobs/requirements.h"
@@ -278,7 +279,8 @@ void task_succeed(struct task *task)
 {
     struct device *device = task->device;
     struct failure failure = {0};
-    if (!publish_fields(task, &failure)) {
+    if (!publish_fields(task, &failure) ||
+        (task->kind == TASK_EXPORT && !exports_take(task->client, task->op->in[0], &failure))) {
         task_fail_with(task, &failure);
         return;
     }
@@ -294,7 +296,7 @@ void task_succeed(struct task *task)
         task_end(task);
         return;
     }
-    if (!answer.parts)
+    if (!answer.parts && !answer.exported)
         list_remove(&task->device_link);
     const bool reads = task->kind == TASK_GET && answer.parts;
     task->jobs->calls->answer(task->client->outbox, &answer, task);
@@ -411,9 +413,10 @@ static void set_answers(struct task *task, const struct request *request)
 static struct task *new_task(struct jobs *jobs, struct user *user, const struct request *request,
                              struct failure *failure)
 {
-    const enum task_kind kind = request->method == METHOD_PUT   ? TASK_PUT
-                                : request->method == METHOD_GET ? TASK_GET
-                                                                : TASK_OPERATOR;
+    const enum task_kind kind = request->method == METHOD_PUT      ? TASK_PUT
+                                : request->method == METHOD_GET    ? TASK_GET
+                                : request->method == METHOD_EXPORT ? TASK_EXPORT
+                                                                   : TASK_OPERATOR;
     const uint32_t count = request->chain ? request->chain->count : 1;
     const uint32_t answers = request->chain ? request->chain->answers : kind == TASK_OPERATOR;
     const uint64_t bytes =

@@ -1,4 +1,4 @@
-/* A task is an accepted request that needs a device: an operator, a put or a get.
+/* A task is an accepted request that needs a device: an operator, a put, a get or an export.
  *
  *   accept ─► WAITING ─ready─► QUEUED ─its turn─► RUNNING ─finished─► REPLYING ─sent─► ENDED
  *                │ │              │                 │ └─stop─► STOPPING ─┘▲   ▲
@@ -28,7 +28,8 @@ enum {
     OP_ACCESSES = 2 * AXIS_COUNT + OPERANDS
 };
 
-/* One operator of a task: its job, and what its orders need. A put and a get have one, too. */
+/* One operator of a task: its job, and what its orders need. A put, a get and an export have one,
+ * too. */
 struct op {
     struct task *task;
     struct job job;
@@ -63,7 +64,7 @@ struct op {
     uint64_t ended;        /* how often it has written its outputs, of more than one time */
 };
 
-enum task_kind { TASK_OPERATOR, TASK_PUT, TASK_GET };
+enum task_kind { TASK_OPERATOR, TASK_PUT, TASK_GET, TASK_EXPORT };
 enum task_stop { STOP_NONE, STOP_CANCELLED, STOP_TIMED_OUT, STOP_DRAINED };
 
 /* What it answers of an operator of its. */
@@ -105,7 +106,7 @@ struct task {
     struct span spans[SPAN_COUNT]; /* where there is a trace */
     uint64_t front_bytes;          /* of the front's memory, counted for it and its parts */
     struct list client_link, device_link, granted_link;
-    uint32_t answers; /* that of an operator alone is one; of put and get none */
+    uint32_t answers; /* that of an operator alone is one; of put, get and export none */
     struct task_answer *answer;
     uint32_t count; /* of: */
     struct op op[];

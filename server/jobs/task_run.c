@@ -114,6 +114,8 @@ static int64_t copy_ns(const struct task *task)
     for (int i = 0; i < AXIS_COUNT; i++)
         bytes +=
             ((op->in_place[i].region != NULL) + (op->out_place[i].region != NULL)) * op->type.bytes;
+    if (task->kind == TASK_EXPORT)
+        bytes = op->type.bytes;
     return schedule_copy(bytes);
 }
 
@@ -131,7 +133,8 @@ int64_t task_cost_ns(const struct task *task)
 
 static void make_ready(struct task *task)
 {
-    if (task->kind == TASK_GET && task->op->out_kind == OUT_INLINE) {
+    if ((task->kind == TASK_GET && task->op->out_kind == OUT_INLINE) ||
+        (task->kind == TASK_EXPORT && field_is_exported(task->op->in[0]))) {
         task_trace_begin(task);
         task_succeed(task);
         return;
@@ -214,12 +217,13 @@ void task_proceed(struct task *task)
     }
     if (!relays_go_on(task))
         return;
-    if (task->kind != TASK_PUT || task->op->in_place[0].region)
-        make_ready(task);
-    else if (task->op->in[0]->copies)
+    const bool arrives = task->kind == TASK_PUT && !task->op->in_place[0].region;
+    if ((arrives || task->kind == TASK_EXPORT) && task->op->in[0]->copies)
         task->op->in[0]->awaited_by = task;
-    else
+    else if (arrives)
         put_arrived(task);
+    else
+        make_ready(task);
 }
 
 /* Where the worker of its own device is gone, worker_lost() follows. */
@@ -283,9 +287,10 @@ void op_order(const struct op *op, struct order *order)
     struct task *task = op->task;
     *order = (struct order){.task = task,
                             .user = task->user,
-                            .kind = task->kind == TASK_PUT   ? ORDER_READ
-                                    : task->kind == TASK_GET ? ORDER_WRITE
-                                                             : ORDER_RUN,
+                            .kind = task->kind == TASK_PUT      ? ORDER_READ
+                                    : task->kind == TASK_GET    ? ORDER_WRITE
+                                    : task->kind == TASK_EXPORT ? ORDER_EXPORT
+                                                                : ORDER_RUN,
                             .progress = task->progress && !task->is_chain,
                             .job = &op->job,
                             .block = op->block,

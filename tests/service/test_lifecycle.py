@@ -371,7 +371,7 @@ def test_what_stats_counts_of_a_user_who_is_alone():
         Region(MiB).register(client)
         stats = eventually(lambda: (now := client.call("stats"))["totals"]["jobs"] == 0 and now, "no job")
         user, totals = stats["user"], stats["totals"]
-        assert set(user) == set(totals) | {"uid", "connections", "queue_bytes", "quota_bytes", "regions"}
+        assert set(user) == set(totals) | {"uid", "connections", "queue_bytes", "quota_bytes", "regions", "exports"}
         assert {key: user[key] for key in totals} == totals
         assert stats["connections"] == user["connections"] == 1
         assert (totals["fields"], totals["bytes"]) == (3, 3 * 64 * 4)
