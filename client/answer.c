@@ -245,6 +245,34 @@ static bool json_take(struct ticket *ticket, const msgpack_object *object)
     return fail(ticket, "OUT_OF_MEMORY", "no memory for the answer's text");
 }
 
+static bool text_take(const msgpack_object *map, const char *key, char *text, size_t room)
+{
+    const msgpack_object *object = object_find(map, key);
+    const char *bytes;
+    uint32_t length;
+    if (!object || !object_bytes(object, &bytes, &length) || length >= room)
+        return false;
+    memcpy(text, bytes, length); /* the rest is 0 */
+    return true;
+}
+
+static bool export_take(struct ticket *ticket, const msgpack_object *result)
+{
+    struct fdclient_export *exported = ticket->exported;
+    const msgpack_object *bytes = object_find(result, "bytes");
+    const msgpack_object *offset = object_find(result, "offset");
+    struct array_type type;
+    if (!text_take(result, "kind", exported->kind, sizeof exported->kind) ||
+        !text_take(result, "device", exported->device, sizeof exported->device) || !bytes ||
+        !object_unsigned(bytes, &exported->bytes) || !offset ||
+        !object_unsigned(offset, &exported->offset) || !answer_field_type(result, &type) ||
+        exported->offset > exported->bytes || type.bytes > exported->bytes - exported->offset)
+        return bad_reply(ticket, "it describes no memory with a field");
+    text_take(result, "uuid", exported->uuid, sizeof exported->uuid);
+    answer_describe(&type, &exported->dtype, &exported->dimensions, exported->shape);
+    return true;
+}
+
 static bool result_take(struct ticket *ticket, const msgpack_object *result)
 {
     const msgpack_object *const report = object_find(result, "report");
@@ -263,6 +291,8 @@ static bool result_take(struct ticket *ticket, const msgpack_object *result)
     case ANSWER_REGION:
         return (region && object_unsigned(region, &ticket->region->id) && ticket->region->id) ||
                bad_reply(ticket, "it has no \"region\"");
+    case ANSWER_EXPORT:
+        return export_take(ticket, result);
     case ANSWER_NOTHING:
         break;
     }

@@ -135,7 +135,14 @@ ssize_t outgoing_send(struct outgoing *out, int socket);
 /* ---- connection.c: tickets, and the socket ---- */
 
 enum { TICKET_PROBES = FDCLIENT_RESULTS, TICKET_PARTS };
-enum answer { ANSWER_ARRAY, ANSWER_FIELD, ANSWER_NOTHING, ANSWER_JSON, ANSWER_REGION };
+enum answer {
+    ANSWER_ARRAY,
+    ANSWER_FIELD,
+    ANSWER_NOTHING,
+    ANSWER_JSON,
+    ANSWER_REGION,
+    ANSWER_EXPORT
+};
 
 /* An array that is received. */
 struct part {
@@ -156,7 +163,9 @@ struct ticket {
     struct outgoing out;
     struct route route;
     struct region *region; /* ANSWER_REGION */
-    bool internal;         /* the caller does not know of it */
+    struct fdclient_export
+        *exported; /* ANSWER_EXPORT, borrowed; but for its descriptor answer.c's */
+    bool internal; /* the caller does not know of it */
     bool replied, failed;
     struct part parts[TICKET_PARTS]; /* of the results; and probes */
     struct fdclient_error error;
@@ -182,6 +191,7 @@ struct fdclient {
     struct part incoming; /* the array of a notification; its data is owned */
     struct splitter splitter;
     struct part *receiving; /* whose payload is due; NULL: drop it */
+    int passed;             /* the descriptor that came last, owned; −1: none */
     uint8_t buffer[RECEIVE_BUFFER_BYTES];
 
     /* pool.c */

@@ -24,7 +24,7 @@ struct fdclient *fdclient_open(const char *address, struct fdclient_error *error
     splitter_init_limits(&client->splitter, REPLY_CONTROL_BYTES, REPLY_ELEMENTS);
     TAILQ_INIT(&client->pending);
     TAILQ_INIT(&client->done);
-    client->socket = -1;
+    client->socket = client->passed = -1;
     client->busy_polls = cores_to_spare();
     if (pool_open(client, error))
         client->socket = connection_open(address, error);
@@ -47,6 +47,8 @@ void fdclient_close(struct fdclient *client)
     pool_close(client);
     if (client->socket >= 0)
         close(client->socket);
+    if (client->passed >= 0)
+        close(client->passed);
     splitter_free(&client->splitter);
     free(client->incoming.data);
     free(client);
@@ -238,6 +240,22 @@ bool fdclient_free(struct fdclient *client, uint64_t field, struct fdclient_erro
 {
     const struct fdclient_array f = {.field = field};
     return fdclient_run(client, "free", &f, NULL, NULL, error);
+}
+
+bool fdclient_export(struct fdclient *client, uint64_t field, struct fdclient_export *exported,
+                     struct fdclient_error *error)
+{
+    if (client->broken)
+        return error_copy(error, &client->cause);
+    struct ticket *ticket = ticket_new(client, ANSWER_EXPORT, false);
+    if (!ticket || !outgoing_init_number(&ticket->out, ticket->id, "export", "field", field, -1)) {
+        free(ticket);
+        return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
+    }
+    *exported = (struct fdclient_export){.descriptor = -1};
+    ticket->exported = exported;
+    connection_begin(client, ticket);
+    return fdclient_wait(client, ticket->id, error);
 }
 
 bool fdclient_call(struct fdclient *client, const char *method, char **json,

@@ -143,6 +143,24 @@ bool fdclient_put(struct fdclient *client, const struct fdclient_array *f, uint6
 bool fdclient_get(struct fdclient *client, uint64_t field, struct fdclient_result *result,
                   struct fdclient_error *error);
 bool fdclient_free(struct fdclient *client, uint64_t field, struct fdclient_error *error);
+/* The memory of a resident field, for this process to map, too: what is written there is what jobs
+ * read, and the reverse. The server orders its own jobs alone: do not read or write it while a job
+ * uses the field. */
+struct fdclient_export {
+    char kind[8];    /* "memory": mmap() the descriptor; "cuda": cuMemImportFromShareableHandle() */
+    char device[24]; /* the server's name of it: "host", "cuda:0" */
+    char uuid[37];   /* of a GPU, as cuDeviceGetUuid() has it, in hexadecimal with hyphens; or "" */
+    int descriptor;  /* yours to close; what is mapped stays */
+    uint64_t bytes;  /* of the memory, in which the array begins at: */
+    uint64_t offset;
+    enum fdclient_dtype dtype;
+    uint32_t dimensions;
+    uint64_t shape[FDCLIENT_DIMENSIONS];
+};
+/* Blocking; after the jobs on the field that were submitted before. The memory counts as yours
+ * until the field is freed and the client is closed, and holds anything after both. */
+bool fdclient_export(struct fdclient *client, uint64_t field, struct fdclient_export *exported,
+                     struct fdclient_error *error);
 /* A method without parameters ("ping", "info", "stats", "list"): its result as JSON, which you
  * free(*json). Of more than 4,096 fields `list` is "TOO_LARGE": fdclient_run() with params.limit
  * and, from the second answer on, the last id of the one before as params.after. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 /* Read in one receive_some(), so that it returns to a caller's loop while a server keeps
  * sending. */
@@ -114,6 +115,22 @@ static void notification_take(struct fdclient *client, const msgpack_object_arra
         snapshot_take(client, about->via.array.ptr);
 }
 
+/* A descriptor comes with the first byte of the answer that it is of, so that it is here now. */
+static void passed_take(struct fdclient *client, struct ticket *ticket)
+{
+    struct fdclient_error error;
+    if (!ticket->exported || ticket->failed)
+        return;
+    ticket->exported->descriptor = client->passed;
+    client->passed = -1;
+    if (ticket->exported->descriptor >= 0)
+        return;
+    error_set(&error, "OUT_OF_MEMORY", "",
+              "the field's descriptor did not come: has this process "
+              "as many as it may?");
+    ticket_fail(ticket, &error);
+}
+
 /* One whole message has come. */
 static void message_take(struct fdclient *client)
 {
@@ -136,6 +153,7 @@ static void message_take(struct fdclient *client)
         struct ticket *ticket = tickets_find(&client->pending, id);
         if (ticket && !ticket->replied) {
             answer_take(ticket, &message->ptr[2], &message->ptr[3]);
+            passed_take(client, ticket);
             ticket->replied = true;
             connection_settle(client, ticket);
         }
@@ -197,6 +215,19 @@ static void buffer_use(struct fdclient *client, size_t count)
     }
 }
 
+/* A descriptor that came beside what was read: the last one is kept. */
+static void passed_keep(struct fdclient *client, struct msghdr *message)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+            c->cmsg_len != CMSG_LEN(sizeof client->passed))
+            continue;
+        if (client->passed >= 0)
+            close(client->passed);
+        memcpy(&client->passed, CMSG_DATA(c), sizeof client->passed);
+    }
+}
+
 /* Read once: payload straight to its place, and what follows it into the buffer. Bytes read, and in
  * *whole whether as many as there was room for; 0: the end; −1 with errno set. */
 static ssize_t receive_once(struct fdclient *client, bool *whole)
@@ -206,11 +237,18 @@ static ssize_t receive_once(struct fdclient *client, bool *whole)
     const size_t direct = !place ? 0 : due < RECEIVE_BYTES ? (size_t)due : RECEIVE_BYTES;
     const bool behind = direct == 0 || direct == due;
     struct iovec parts[2] = {{place, direct}, {client->buffer, sizeof client->buffer}};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof client->passed)];
+    } control;
     struct msghdr message = {.msg_iov = direct > 0 ? parts : parts + 1,
-                             .msg_iovlen = direct > 0 && behind ? 2 : 1};
-    const ssize_t count = recvmsg(client->socket, &message, MSG_DONTWAIT);
+                             .msg_iovlen = direct > 0 && behind ? 2 : 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    const ssize_t count = recvmsg(client->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (count <= 0)
         return count;
+    passed_keep(client, &message);
     *whole = (size_t)count == direct + (behind ? sizeof client->buffer : 0);
     const size_t payload = (size_t)count < direct ? (size_t)count : direct;
     if (payload > 0)

@@ -32,8 +32,10 @@ Threads may share a client.
 import array
 import collections
 import contextlib
+import ctypes
 import errno
 import fcntl
+import io
 import math
 import mmap
 import os
@@ -41,6 +43,7 @@ import select
 import socket
 import threading
 import time
+import uuid
 import weakref
 
 import msgpack
@@ -218,6 +221,12 @@ class Field:
     def get(self, out=None, **parameters):
         return self.client.run("get", field=self.id, out=out, **parameters)
 
+    def export(self, timeout=None, **parameters):
+        """Its memory itself, mapped in this process, too: an Export."""
+        with self.client._sender(timeout, parameters):
+            job = self.client._send("export", {"field": self.id} | parameters, out=Export)
+        return Export(self, *job.result())
+
     def __array__(self, dtype=None, copy=None):
         if copy is False:
             raise ValueError("a Field is on the device: an array of it is always a copy")
@@ -242,6 +251,158 @@ class Field:
     def __exit__(self, kind, *_):
         with contextlib.suppress(*([Error] if kind else [])):  # an error before is the cause
             self.free()
+
+
+class Export:
+    """The memory of a Field, in this process: what is written here is what jobs read, and the reverse.
+
+        view = field.export().numpy()                  # of a server without a GPU
+        view = cupy.asarray(field.export())            # of a GPU: nothing is copied; or
+        view = torch.from_dlpack(field.export())       # jax.dlpack.from_dlpack(), cupy.from_dlpack()
+
+    The server orders its own jobs alone: read after a job's result, and before a job is submitted that reads
+    what was written here, wait for that (cupy.cuda.Device().synchronize()). Arrays keep the mapping. The memory
+    counts as yours until the Field is freed and this client is closed, and holds anything after both."""
+
+    def __init__(self, field, answer, descriptor):
+        if not descriptor:
+            raise Error("OUT_OF_MEMORY", "this process has no descriptor left", None, True)
+        self.field, self.kind, self.device = field, _in_answer(answer, "kind"), answer["device"]
+        self.shape, self.dtype, offset = tuple(answer["shape"]), _dtype(answer["type"]), answer["offset"]
+        with descriptor:
+            if self.kind == "memory":
+                memory = mmap.mmap(descriptor.fileno(), answer["bytes"])
+                self._array = numpy.ndarray(self.shape, self.dtype, memory, offset)
+            elif self.kind == "cuda":
+                self._memory = _CudaMemory(descriptor.fileno(), answer["uuid"], answer["bytes"])
+                self._address = self._memory.address + offset
+            else:
+                raise Error("UNSUPPORTED", f"memory of the kind {self.kind!r} is not known here")
+
+    def numpy(self):
+        """An array over it; of a GPU: UNSUPPORTED."""
+        if self.kind != "memory":
+            raise Error("UNSUPPORTED", f"the field is on {self.device}, not in the host's memory")
+        return self._array
+
+    @property
+    def __cuda_array_interface__(self):
+        if self.kind != "cuda":
+            raise AttributeError("__cuda_array_interface__")
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self._address, False), "version": 3}
+
+    def __dlpack_device__(self):
+        return (2, self._memory.device) if self.kind == "cuda" else self._array.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if copy or dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError("its memory is lent as it is and where it is")
+        if self.kind == "memory":
+            return self._array.__dlpack__()
+        shape = (ctypes.c_int64 * len(self.shape))(*self.shape)
+        tensor = _DLManagedTensor(self._address, 2, self._memory.device, len(shape), 2, 8 * self.dtype.itemsize, 1,
+                                  shape, None, 0, None, _dlpack_taken_back)
+        _lent[ctypes.addressof(tensor)] = tensor, shape, self._memory
+        return _new_capsule(ctypes.addressof(tensor), _DLPACK, _dlpack_unused)
+
+
+_TAKEN_BACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _DLManagedTensor(ctypes.Structure):
+    """dlpack.h, before version 1."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64), ("manager", ctypes.c_void_p), ("deleter", _TAKEN_BACK)]
+
+
+_DLPACK = b"dltensor"
+_lent = {}  # by the tensor's address: it, and what it stands on
+_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _TAKEN_BACK)(
+    ("PyCapsule_New", ctypes.pythonapi))
+_capsule_is = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi))
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi))
+
+
+@_TAKEN_BACK
+def _dlpack_taken_back(tensor):
+    _lent.pop(tensor)
+
+
+@_TAKEN_BACK
+def _dlpack_unused(capsule):
+    """A capsule goes that nobody has made an array of (who does renames it)."""
+    if _capsule_is(capsule, _DLPACK):
+        _lent.pop(_capsule_pointer(capsule, _DLPACK))
+
+
+def _cuda(name, *arguments):
+    """Call CUDA's driver, which is loaded for that."""
+    try:
+        result = getattr(ctypes.CDLL("libcuda.so.1"), name)(*arguments)
+    except (OSError, AttributeError) as error:
+        raise Error("UNSUPPORTED", f"CUDA's driver is not there, or too old: {error}") from None
+    if result:
+        raise Error("INTERNAL", f"{name} fails with CUDA's error {result}")
+
+
+class _CudaMemory:
+    """Memory of a GPU that another process exports, mapped here as long as this object lives."""
+
+    def __init__(self, descriptor, gpu, size):
+        handle, address = ctypes.c_uint64(), ctypes.c_uint64()
+        self.device = self._find(gpu)
+        size, device, context = ctypes.c_size_t(size), ctypes.c_int(self.device), ctypes.c_void_p()
+        _cuda("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)  # that of CuPy, JAX and torch
+        undo = contextlib.ExitStack()
+        undo.callback(_cuda, "cuDevicePrimaryCtxRelease_v2", device)
+        with undo, self._current(context):
+            _cuda("cuMemImportFromShareableHandle", ctypes.byref(handle), ctypes.c_void_p(descriptor), 1)
+            try:
+                _cuda("cuMemAddressReserve", ctypes.byref(address), size, ctypes.c_size_t(0), ctypes.c_uint64(0),
+                      ctypes.c_uint64(0))
+                undo.callback(_cuda, "cuMemAddressFree", address, size)
+                _cuda("cuMemMap", address, size, ctypes.c_size_t(0), handle, ctypes.c_uint64(0))
+                undo.callback(_cuda, "cuMemUnmap", address, size)
+            finally:
+                _cuda("cuMemRelease", handle)  # the mapping holds it
+            access = (ctypes.c_int * 3)(1, self.device, 3)  # a device; to be read and written
+            _cuda("cuMemSetAccess", address, size, access, ctypes.c_size_t(1))
+            undo.callback(self._wait, context)
+            self.address = address.value
+            weakref.finalize(self, undo.pop_all().close).atexit = False
+
+    @staticmethod
+    def _find(gpu):
+        """The number of that GPU in this process."""
+        count, found = ctypes.c_int(), ctypes.create_string_buffer(16)
+        _cuda("cuInit", 0)
+        _cuda("cuDeviceGetCount", ctypes.byref(count))
+        for device in range(count.value):
+            _cuda("cuDeviceGetUuid_v2", found, ctypes.c_int(device))
+            if uuid.UUID(bytes=found.raw) == uuid.UUID(gpu):
+                return device
+        raise Error("UNSUPPORTED", f"this process does not see the GPU {gpu} (CUDA_VISIBLE_DEVICES)")
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _current(context):
+        _cuda("cuCtxPushCurrent_v2", context)
+        try:
+            yield
+        finally:
+            _cuda("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    @classmethod
+    def _wait(cls, context):
+        """For what this process still does with it."""
+        with cls._current(context):
+            _cuda("cuCtxSynchronize")
 
 
 def op(name, f, out=None, **parameters):
@@ -348,6 +509,7 @@ class Client:
         self._turn, self._waiting = threading.Condition(self._lock), 0
         self._calls = collections.deque()              # progress to be told, by whoever waits
         self._jobs = {}                                # by msgid
+        self._descriptors = collections.deque()        # that came with answers not read yet
         self._last = 0
         self._fields = weakref.WeakValueDictionary()   # by id
         self._regions = weakref.WeakKeyDictionary()    # memory: its id, or None where it was refused
@@ -670,7 +832,11 @@ class Client:
     def _receive(self):
         """Take what has come."""
         try:
-            received = self._socket.recv(1 << 20)
+            received, beside, flags, _ = self._socket.recvmsg(1 << 20, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+            for _, _, content in beside:
+                self._descriptors.append(io.FileIO(*array.array("i", content[:4]), "r+"))
+            if flags & socket.MSG_CTRUNC and not beside:  # there is no number for it
+                self._descriptors.append(None)
             if not received:
                 self._break("the server closed the connection")
             self._unpacker.feed(received)
@@ -703,10 +869,13 @@ class Client:
         try:
             if error:
                 raise _error_of(error)
-            job.report, job.dt = result.get("report"), result.get("dt")
+            if job._out is Export:
+                result = result, self._descriptors.popleft()
+            else:
+                job.report, job.dt = result.get("report"), result.get("dt")
             if "probes" in result:
                 job.probes = self._output(result["probes"], None)
-            if "out" in result:
+            if "out" in result and job._out is not Export:
                 result = self._outputs(result["out"], job._out, job._written)
             job._result = result
         except Error as failure:

@@ -2,13 +2,14 @@
 
 import ctypes
 import json
+import mmap
 import os
 import signal
 
 import numpy
 import pytest
 
-from fdtest import BUILD, Daemon, MiB, descriptors, eventually, sanitized, wave
+from fdtest import BUILD, ONE_DEVICE, Daemon, MiB, descriptors, eventually, sanitized, wave
 
 if sanitized():
     pytest.skip("Python does not load a sanitizer's library", allow_module_level=True)
@@ -58,7 +59,7 @@ def load():
     library = ctypes.CDLL(str(path))
     for name in ("open", "alloc"):
         getattr(library, "fdclient_" + name).restype = ctypes.c_void_p
-    for name in ("run", "run_vector", "submit", "wait", "put", "get", "free"):
+    for name in ("run", "run_vector", "submit", "wait", "put", "get", "free", "export"):
         getattr(library, "fdclient_" + name).restype = ctypes.c_bool
     return library
 
@@ -380,3 +381,40 @@ def test_a_report(unchanged, daemon):
         ctypes.CDLL(None).free(ctypes.c_void_p(result.json))
     assert (report["min"], report["max"], report["nan"]) == (out.min(), out.max(), 0)
     assert report["error"]["max"] > 0
+
+
+class Export(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_char * 8), ("device", ctypes.c_char * 24), ("uuid", ctypes.c_char * 37),
+                ("descriptor", ctypes.c_int), ("bytes", ctypes.c_uint64), ("offset", ctypes.c_uint64),
+                ("dtype", ctypes.c_int), ("dimensions", ctypes.c_uint32), ("shape", ctypes.c_uint64 * 8)]
+
+
+@pytest.mark.skipif(not ONE_DEVICE.startswith("host"), reason="a GPU's memory is mapped by CUDA")
+def test_an_exported_field(unchanged, daemon):
+    f = wave(200, 300, dtype="<f8")
+    with Client(daemon, "socket") as client:
+        field, exported, before = client.put(f), Export(descriptor=77), descriptors(os.getpid())
+
+        def export(number):
+            client.check(client.library.fdclient_export(client.client, ctypes.c_uint64(number), ctypes.byref(exported),
+                                                        ctypes.byref(client.error)))
+        for number, code in ((5, "NOT_FOUND"), (field, None), (6, "NOT_FOUND")):
+            if code:
+                with pytest.raises(Failed, match=code):
+                    export(number)
+                assert exported.descriptor == -1
+                continue
+            export(number)
+            assert (exported.kind, exported.device, exported.uuid) == (b"memory", ONE_DEVICE.encode(), b"")
+            assert (exported.dtype, tuple(exported.shape[:exported.dimensions])) == (1, f.shape)
+            memory = mmap.mmap(exported.descriptor, exported.bytes)
+            os.close(exported.descriptor)
+            seen = numpy.ndarray(f.shape, "<f8", memory, exported.offset)
+            assert numpy.array_equal(seen, f)
+        seen[0] = 3
+        out = numpy.empty_like(f)
+        client.get(field, out)
+        assert numpy.array_equal(out, seen)
+        client.free(field)
+        del seen, memory
+        assert descriptors(os.getpid()) == before

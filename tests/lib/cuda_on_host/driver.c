@@ -63,6 +63,13 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
     const int memfd = memfd_create("device", MFD_CLOEXEC);
     if (memfd < 0 || ftruncate(memfd, (off_t)bytes) != 0)
         broken("no memfd");
+    void *memory = mmap(NULL, bytes, PROT_WRITE, MAP_SHARED, memfd, 0);
+    if (memory == MAP_FAILED) {
+        close(memfd);
+        return cudaErrorMemoryAllocation;
+    }
+    memset(memory, 0xee, bytes);
+    munmap(memory, bytes);
     driver_counts.handles++;
     *handle = (CUmemGenericAllocationHandle)memfd;
     return cudaSuccess;
@@ -113,7 +120,6 @@ CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAlloc
         broken("mmap");
     mapped[i].begin = begin;
     mapped[i].bytes = bytes;
-    memset(begin, 0xee, bytes);
     driver_counts.mappings++;
     driver_counts.bytes += bytes;
     return cudaSuccess;
