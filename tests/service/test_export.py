@@ -320,6 +320,17 @@ def test_a_job_that_writes_the_field_may_take_longer_than_the_export(no_fields_l
     client.export(field)
 
 
+def test_an_export_waits_for_jobs_that_read_the_field(no_fields_left, daemon, client):
+    f = wave(64, 64)
+    field, generation = client.put(f), daemon.generation()
+    job = client.send("diffusion", f={"field": field}, **ENDLESS)
+    assert client.refused("export", field=field, timeout=20_000).code == "TIMEOUT"
+    export = client.send("export", field=field)
+    client.cancel(job)
+    numpy.testing.assert_array_equal(view(*client.exported(export)), f)
+    assert daemon.generation() == generation
+
+
 def test_a_client_that_goes_while_its_export_waits(unchanged, daemon):
     with Exporter(daemon.path) as client, Client(daemon.path) as other:
         field = other.put(wave(64, 64))
