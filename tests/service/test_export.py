@@ -21,8 +21,8 @@ import threading
 import numpy
 import pytest
 
-from fdtest import (ENDLESS, ONE_DEVICE, Client, Daemon, FdError, MiB, assert_serves, derivative, descriptors, eventually,
-                    needs_root, request_bytes, settled, wave)
+from fdtest import (BUILD, ENDLESS, ONE_DEVICE, Client, Daemon, FdError, MiB, assert_serves, derivative, descriptors,
+                    eventually, needs_root, request_bytes, settled, wave)
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "client/python"))
 import fdclient  # noqa: E402
@@ -149,7 +149,8 @@ def test_the_owner_sees_the_bits_and_the_next_job_what_the_owner_wrote(no_fields
     assert seen.tobytes() == f.tobytes()
     seen[...] = f[::-1]
     numpy.testing.assert_array_equal(client.get(field), f[::-1])
-    numpy.testing.assert_allclose(client.out("derivative", f={"field": field}, axis="x"), derivative(f[::-1]), atol=1e-4)
+    numpy.testing.assert_allclose(client.out("derivative", f={"field": field}, axis="x"), derivative(f[::-1]),
+                                  atol=1e-4)
 
 
 OUT_OF_PLACE = [("derivative", {"axis": "y"}), ("laplacian", {}), ("diffusion", {"steps": 2, "dt": 0.1}),
@@ -626,6 +627,44 @@ def test_a_gpus_memory_comes_back(daemon):
             eventually(lambda: held(client)[1] == 1, "the other's is gone")
             taken.append(free_bytes())
         assert min(taken[2:]) >= taken[1] - 64 * MiB, taken
+
+
+class OfTheHost:
+    """The same, of a GPU whose memory is the host's, as NumPy takes it."""
+
+    def __init__(self, export):
+        self.export = export
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, **_):
+        capsule = self.export.__dlpack__()
+        [(tensor, _, _)] = fdclient._lent.values()
+        assert (tensor.device_type, tensor.device_id) == self.export.__dlpack_device__() == (2, 0)
+        tensor.device_type = 1
+        return capsule
+
+
+@pytest.mark.skipif(BUILD.name != "emulated", reason="of the emulated GPU alone")
+def test_what_is_lent_by_dlpack(unchanged, python):
+    f, u = a_field(python)
+    export = u.export()
+    lent = numpy.from_dlpack(OfTheHost(export))
+    numpy.testing.assert_array_equal(lent, f)
+    assert lent.ctypes.data == export.__cuda_array_interface__["data"][0]
+    with pytest.raises(fdclient.Error, match="UNSUPPORTED"):
+        export.numpy()
+    for refused in ({"copy": True}, {"dl_device": (1, 0)}):
+        with pytest.raises(BufferError):
+            export.__dlpack__(**refused)
+    del export
+    python.run("laplacian", u, out=u)
+    numpy.testing.assert_array_equal(lent, u.get())
+    assert len(fdclient._lent) == 1
+    del lent
+    gc.collect()
+    assert not fdclient._lent
 
 
 @on_gpu
