@@ -64,6 +64,21 @@ static bool succeeds(CUresult result, const char *what)
     return fault_check((cudaError_t)result, what);
 }
 
+/* Where descriptors are not passed on (by some virtual machines), that shows only here. */
+static bool can_share(void)
+{
+    CUmemGenericAllocationHandle handle;
+    int descriptor = -1;
+    if (driver.create(&handle, driver.grain, &driver.properties, 0) != CUDA_SUCCESS)
+        return false;
+    const bool can = driver.share(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                  0) == CUDA_SUCCESS;
+    if (can)
+        close(descriptor);
+    driver.release(handle);
+    return can;
+}
+
 uint64_t export_open(int device)
 {
     int memory = 0, descriptors = 0;
@@ -87,7 +102,8 @@ uint64_t export_open(int device)
         (CUmemAccessDesc){.location = location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     if (!succeeds(
             driver.granularity(&driver.grain, &driver.properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-            "cuMemGetAllocationGranularity"))
+            "cuMemGetAllocationGranularity") ||
+        !can_share())
         driver.grain = 0;
     return driver.grain;
 }

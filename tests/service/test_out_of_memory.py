@@ -80,7 +80,9 @@ class Story:
         self.several_at_once()
         field = self.held(self.tried("put", f=F))
         if field:
+            self.tried("export", field=field)
             self.out(F, "get", field=field)
+            self.tried("laplacian", f={"field": field}, out={"field": field})
             made = self.tried("derivative", f={"field": field}, axis="y", out="field")
             if made:
                 self.fields.append(made["out"]["field"])

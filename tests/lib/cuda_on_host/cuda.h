@@ -9,6 +9,7 @@ typedef int CUdevice;
 typedef int CUdevice_attribute;
 typedef unsigned long long CUdeviceptr, CUmemGenericAllocationHandle;
 enum {
+    CUDA_SUCCESS = 0,
     CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
     CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
     CU_MEM_LOCATION_TYPE_DEVICE = 1,
