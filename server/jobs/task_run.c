@@ -86,7 +86,8 @@ void task_trace_end(struct task *task)
 {
     if (off(task))
         return;
-    static const char *const kinds[] = {[TASK_PUT] = "put", [TASK_GET] = "get"};
+    static const char *const kinds[] = {
+        [TASK_PUT] = "put", [TASK_GET] = "get", [TASK_EXPORT] = "export"};
     struct traced_job job = {
         .uid = task->user->uid,
         .id = task->id,

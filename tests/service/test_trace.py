@@ -74,6 +74,8 @@ def test_every_job_has_its_spans(tmp_path):
         resident = client.send("diffusion", f={"field": field}, out="field", steps=20, dt=0.01)
         sent[resident] = ("diffusion", "OK", PARTS)
         sent[client.send("get", field=field)] = ("get", "OK", ["read", "queue", "copy-out", "write"])
+        sent[client.send("export", field=field)] = ("export", "OK", ["read", "queue", "write"])
+        sent[client.send("export", field=field)] = ("export", "OK", ["read", "queue", "write"])  # once more
         for msgid in list(sent):
             client.recv(msgid)
         with pytest.raises(FdError, match="UNSTABLE"):
