@@ -228,7 +228,9 @@ static void watch(struct connection *connection)
     if (connection->closing)
         return;
     const uint32_t reading = may_read(connection) ? EPOLLIN : 0;
-    if (!turn_watch(connection, reading | (connection->outbox.blocked ? EPOLLOUT : 0)))
+    if (!turn_watch(connection,
+                    reading |
+                        (connection->outbox.blocked && !connection->outbox.waits ? EPOLLOUT : 0)))
         connection_close(connection);
     else if ((reading && connection->leftover_bytes) || bounds_due(connection))
         turn_again(connection);
@@ -277,6 +279,9 @@ void connection_serve(struct connection *connection, uint32_t events)
 
 void connection_tick(struct connection *connection, uint64_t now_ns)
 {
+    const bool holds_passed = outbox_holds_passed(&connection->outbox);
+    if (connection->closed && !holds_passed && list_empty(&connection->changed_link))
+        list_push(&connection->io->closed, &connection->changed_link);
     if (connection->closing)
         return;
     outbox_check_stall(&connection->outbox, now_ns);
@@ -294,6 +299,8 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
         now_ns - connection->outbox.sent_ns >
             connection->io->config->upload_timeout_s * UINT64_C(1000000000))
         connection->outbox.broken = true;
+    if (connection->outbox.waits)
+        outbox_write(&connection->outbox);
     /* Without an event to wait for, a hang-up shows only here. */
     if (!reading && !connection->receiving && hung_up(connection)) {
         connection_close(connection);
@@ -352,7 +359,10 @@ static void close_now(struct connection *connection)
         task_hang_up(task);
     exports_forget(&connection->client);
     placement_forget(&connection->client);
-    list_push(&connection->io->closed, &connection->changed_link);
+    if (outbox_holds_passed(&connection->outbox))
+        shutdown(connection->socket, SHUT_RDWR); /* connection_tick() goes on */
+    else
+        list_push(&connection->io->closed, &connection->changed_link);
 }
 
 void connection_close(struct connection *connection)

@@ -25,7 +25,7 @@ struct connection {
     bool end_of_input;    /* half-closed */
     bool receiving;       /* an I/O thread does, into the upload's slab */
     bool closing;         /* as soon as no I/O thread has a load of it */
-    bool closed;          /* the handle is being closed */
+    bool closed;          /* and freed once no descriptors are in the socket */
     bool close_when_sent; /* after the error that is in the outbox */
     uint64_t read_ns;     /* when something last came */
     uint64_t message_ns;  /* when the message that is coming began */

@@ -38,9 +38,11 @@ struct outbox {
     uint64_t
         sending_bytes; /* of what is ready first, that an I/O thread sends and nobody may drop */
     uint64_t sent_ns;  /* when the socket last took something */
+    uint64_t passed;   /* descriptors that were sent since all was seen to be read */
     uint32_t slabs;    /* held by whole replies */
     uint32_t window;   /* for the reply that is streamed */
     bool blocked;      /* the socket is full: something waits for it */
+    bool waits;        /* … not for room, but for descriptors to be read */
     bool stalled;      /* so long that slabs were taken back */
     bool broken;       /* the socket is over */
 };
@@ -65,6 +67,9 @@ extern const struct client_calls outbox_calls;
  * socket has room again. */
 void outbox_write(struct outbox *outbox);
 bool outbox_empty(const struct outbox *outbox);
+
+/* Are there descriptors in the socket, as far as we know? It is kept until there are none. */
+bool outbox_holds_passed(struct outbox *outbox);
 
 /* Called twice a second: take slabs back from a client that does not read. */
 void outbox_check_stall(struct outbox *outbox, uint64_t now_ns);

@@ -4,10 +4,13 @@
 #include "server/io/connection.h"
 #include "server/io/io.h"
 #include "server/jobs/task.h"
+#include "server/users/reserve.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 
 enum { PIECES_MOST = LOAD_PIECES_MOST /* of one write */ };
@@ -376,11 +379,36 @@ static bool hand_over(struct outbox *outbox)
     return true;
 }
 
+/* --- descriptors ---
+ *
+ * The kernel lets our uid have no more of them in sockets than a process may have open: then
+ * workers could neither be given any nor give us any. */
+
+bool outbox_holds_passed(struct outbox *outbox)
+{
+    int unread = 0;
+    if (outbox->passed && ioctl(outbox->socket, SIOCOUTQ, &unread) == 0 && !unread) {
+        USER_COUNT(outbox->user, passed, -outbox->passed);
+        outbox->passed = 0;
+    }
+    return outbox->passed;
+}
+
+/* Of a quarter of all that there may be a user has a share, and one in any case. */
+static bool may_pass(struct outbox *outbox)
+{
+    outbox_holds_passed(outbox);
+    const struct users *users = outbox->user->users;
+    const uint64_t most = users->descriptors / 4, taken = users->counters.passed;
+    const uint64_t own = outbox->user->counters.passed;
+    return !own || reserve_shares(taken < most ? most - taken : 0, own, 1);
+}
+
 /* The descriptor that goes with what is sent next; −1: none. */
 static int descriptor_of_next(struct outbox *outbox)
 {
     const struct reply *reply = LIST_FIRST(&outbox->ready, struct reply, link);
-    return reply->exported && !reply->head_sent ? reply->exported->memory.descriptor : -1;
+    return reply && reply->exported && !reply->head_sent ? reply->exported->memory.descriptor : -1;
 }
 
 static bool socket_has_room(int socket)
@@ -399,8 +427,14 @@ void outbox_write(struct outbox *outbox)
     /* What comes behind small replies may be a load. */
     const size_t most = io_threads_wanted(outbox->io_threads) ? LOAD_BYTES_LEAST : budget;
     outbox->blocked = false;
+    outbox->waits = false;
     outbox->stalled = false;
     while (!outbox->broken) {
+        const int descriptor = descriptor_of_next(outbox);
+        if (descriptor >= 0 && !may_pass(outbox)) {
+            outbox->blocked = outbox->waits = true;
+            break;
+        }
         if (!budget) {
             outbox->blocked = true; /* others have their turn first */
             break;
@@ -411,8 +445,11 @@ void outbox_write(struct outbox *outbox)
         gather_all(outbox, &writing, minimum(budget, most));
         if (!writing.count)
             break;
-        const ssize_t n =
-            rights_send(outbox->socket, writing.pieces, writing.count, descriptor_of_next(outbox));
+        const ssize_t n = rights_send(outbox->socket, writing.pieces, writing.count, descriptor);
+        if (n > 0 && descriptor >= 0) {
+            outbox->passed++;
+            USER_COUNT(outbox->user, passed, 1);
+        }
         if (!has_gone(outbox, n, errno))
             break;
         budget -= minimum(budget, (size_t)n);

@@ -339,7 +339,8 @@ int main(int argc, char **argv)
         !devices_open(&server.devices) || !open_devices(&server))
         server_stop(&server, EXIT_START);
     uv_run(&server.loop, UV_RUN_DEFAULT);
-    turn_free_closed(&server.io);
+    LIST_EACH (struct connection, connection, &server.io.connections, link)
+        connection_free(connection);
     trace_close(server.devices.trace);
     kernels_free(&server.devices.kernels);
     devices_free(&server.devices);

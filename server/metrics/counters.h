@@ -36,6 +36,7 @@ struct counters {
     uint64_t queue_bytes;           /* of those that are a job's, and of jobs' blocks */
     uint64_t regions, region_bytes; /* registered or being registered */
     uint64_t exports;               /* arrays whose memory has a descriptor here */
+    uint64_t passed;                /* descriptors that clients may not have read yet (sending.c) */
     uint64_t front_bytes;           /* of the front's own memory (memory.h) */
     /* Since the user was first seen, or the server started. */
     uint64_t ended[TASK_OUTCOME_COUNT]; /* jobs */

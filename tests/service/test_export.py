@@ -483,6 +483,37 @@ def test_a_server_with_few_descriptors(unchanged):
         client.free(*fields)
 
 
+@needs_root
+def test_unread_descriptors_are_in_nobodys_way():
+    """The kernel lets a process's user have no more of them in sockets than the process may have open."""
+    def limit():
+        for capability in (21, 24):  # CAP_SYS_ADMIN, CAP_SYS_RESOURCE: for them there is no limit
+            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+
+    def look(stranger):
+        return numpy.array(Exporter(daemon.path).view(stranger.put(wave(20))))
+
+    with Daemon("--mode", "0666", preexec_fn=limit) as daemon, Exporter(daemon.path) as keeper:
+        field = keeper.put(wave(10))
+        keeper.export(field)
+        flooders = [daemon.client() for _ in range(70)]
+        for i, flooder in enumerate(flooders):
+            for _ in range(60 if i % 10 == 0 else 4):
+                flooder.send("export", field=field)
+            if i % 10:
+                flooder.send_bytes(b"\xc1")  # the server closes, and what it has sent is unread
+        numpy.testing.assert_array_equal(daemon.as_user(65534, look), wave(20))
+        late = flooders[10]  # who reads late gets all of it
+        for flooder in flooders:
+            if flooder is not late:
+                flooder.close()
+        assert all(late.receive_message()[2] is None for _ in range(60))
+        eventually(lambda: keeper.call("stats")["user"]["connections"] == 2, "the others are gone")
+        assert daemon.generation() == 1
+        numpy.testing.assert_array_equal(keeper.get(field), wave(10))
+
+
 def test_a_server_that_stops_with_exported_fields():
     daemon = Daemon()
     with Exporter(daemon.path) as client:
