@@ -67,7 +67,7 @@ struct backend {
 
     /* The same of memory that is one allocation and zeroed, and what other processes map it by:
      * *descriptor, the caller's. Released, its pages go as soon as no other process has it mapped;
-     * the host's at once. NULL where there is none. */
+     * the host's soon, whoever has. NULL where there is none. */
     void *(*allocate_exportable)(uint64_t bytes, int *descriptor);
     void (*release_exportable)(void *memory, uint64_t bytes);
 

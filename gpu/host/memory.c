@@ -1,11 +1,14 @@
 #include "gpu/host/memory.h"
 
 #include "base/cgroup.h"
+#include "base/list.h"
+#include "base/thread.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -205,10 +208,67 @@ void *memory_allocate_shared(uint64_t bytes, int *descriptor)
     return NULL;
 }
 
+/* Shared memory that goes. That takes as long as its owner likes, who may have it mapped a thousand
+ * times: a thread waits for it. */
+struct leaving {
+    struct list link;
+    void *memory;
+    uint64_t bytes;
+};
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t more;
+    struct list waiting; /* struct leaving; without neighbours: there is no thread yet */
+} leavers = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+
 /* Its pages are charged to us for as long as they are there, whoever has them mapped. */
-void memory_release_shared(void *memory, uint64_t bytes)
+static void empty_shared(void *memory, uint64_t bytes)
 {
-    bytes = page_bytes(bytes);
     madvise(memory, bytes, MADV_REMOVE);
     munmap(memory, bytes);
+}
+
+static void *run_leaver(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        pthread_mutex_lock(&leavers.mutex);
+        while (list_empty(&leavers.waiting))
+            pthread_cond_wait(&leavers.more, &leavers.mutex);
+        struct leaving *leaving = LIST_TAKE(&leavers.waiting, struct leaving, link);
+        pthread_mutex_unlock(&leavers.mutex);
+        empty_shared(leaving->memory, leaving->bytes);
+        free(leaving);
+    }
+    return NULL;
+}
+
+static bool start_leaver(void)
+{
+    pthread_t thread;
+    if (leavers.waiting.next)
+        return true;
+    list_init(&leavers.waiting);
+    if (thread_start(&thread, run_leaver, NULL) == 0)
+        return pthread_detach(thread) == 0;
+    leavers.waiting.next = NULL;
+    return false;
+}
+
+void memory_release_shared(void *memory, uint64_t bytes)
+{
+    struct leaving *leaving = malloc(sizeof *leaving);
+    bytes = page_bytes(bytes);
+    if (!leaving || !start_leaver()) {
+        free(leaving);
+        empty_shared(memory, bytes);
+        return;
+    }
+    leaving->memory = memory;
+    leaving->bytes = bytes;
+    pthread_mutex_lock(&leavers.mutex);
+    list_push(&leavers.waiting, &leaving->link);
+    pthread_cond_signal(&leavers.more);
+    pthread_mutex_unlock(&leavers.mutex);
 }

@@ -14,7 +14,7 @@ void *memory_allocate(uint64_t bytes, uint64_t owner);
 void memory_release(void *memory, uint64_t bytes, uint64_t owner);
 
 /* Zeroed memory of its own that others map, of whole pages, and its sealed memfd, the caller's.
- * NULL: there is none. Released, it is empty for whoever still maps it. */
+ * NULL: there is none. Released, it becomes empty, soon, for whoever still maps it. */
 void *memory_allocate_shared(uint64_t bytes, int *descriptor);
 void memory_release_shared(void *memory, uint64_t bytes);
 

