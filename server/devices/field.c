@@ -67,7 +67,7 @@ static void uncharge(struct field *field)
 {
     charge(field, (uint64_t)-1);
     if (field_is_exported(field))
-        passing_close(field->memory.descriptor, &field->user->passed);
+        passing_close_own(field->memory.descriptor);
     field->memory.descriptor = -1;
 }
 

@@ -92,7 +92,8 @@ struct closing {
 };
 
 /* A queue of descriptors and the thread that closes them in turn, for each of two sorts: memory,
- * whose close takes time but waits for nobody, must not queue behind anything else. */
+ * whose close takes time but waits for nobody, must not queue behind anything else; nor what is no
+ * peer's. */
 struct closer {
     pthread_mutex_t mutex;
     pthread_cond_t more;
@@ -242,19 +243,28 @@ static bool too_many_wait(const struct passing_account *account)
     return own && !reserve_shares(taken < most ? most - taken : 0, own, 0);
 }
 
-void passing_close(int descriptor, struct passing_account *account)
+static void hand_over(struct closer *closer, int descriptor, struct passing_account *account)
 {
-    const bool is_memory = fcntl(descriptor, F_GET_SEALS) >= 0; /* asks no file's system */
-    struct closer *closer = &closers[is_memory ? MEMORY : ANYTHING];
-    if (!is_memory) {
-        account->awaiting++;
-        all.awaiting++;
-    }
     pthread_mutex_lock(&closer->mutex);
     closer->waiting[(closer->first + closer->count++) % descriptors_most] =
         (struct closing){descriptor, account};
     pthread_cond_signal(&closer->more);
     pthread_mutex_unlock(&closer->mutex);
+}
+
+void passing_close(int descriptor, struct passing_account *account)
+{
+    const bool is_memory = fcntl(descriptor, F_GET_SEALS) >= 0; /* asks no file's system */
+    if (!is_memory) {
+        account->awaiting++;
+        all.awaiting++;
+    }
+    hand_over(&closers[is_memory ? MEMORY : ANYTHING], descriptor, account);
+}
+
+void passing_close_own(int descriptor)
+{
+    hand_over(&closers[MEMORY], descriptor, NULL);
 }
 
 static void add_passed(struct passed_descriptor *passed, int descriptor)

@@ -69,6 +69,9 @@ void passing_forget(struct passed_descriptor *passed);
 /* close(), off the loop. */
 void passing_close(int descriptor, struct passing_account *account);
 
+/* The same of a descriptor of a worker's or of our own: it waits for no peer. */
+void passing_close_own(int descriptor);
+
 /* Close a connection's socket. Descriptors that are still in it are taken first, so that none is
  * closed on the loop. */
 void passing_close_socket(int socket, struct passing_account *account);

@@ -11,7 +11,7 @@ import pytest
 
 from faults import NO_THREADS, NO_WATCHES, Faults, needs_preload
 from fdtest import (Client, Daemon, Region, as_user, assert_serves, descriptors, eventually,
-                    lingering_socket, needs_root, request_bytes, restart_worker)
+                    lingering_socket, needs_root, request_bytes, restart_worker, wave)
 from fuse import hanging_file_passed
 
 MOST = 128
@@ -169,6 +169,19 @@ def test_the_loop_never_closes_what_waits(tmp_path):
         restart_worker(other)
         with Client(daemon.path) as client:
             assert_serves(client)
+
+
+@needs_preload
+def test_exports_do_not_wait_for_what_hangs(tmp_path):
+    with hanging(tmp_path) as (daemon, other):
+        before = descriptors(daemon.pid)
+        for _ in range(MOST):
+            with Client(daemon.path) as client:
+                field = other.put(wave(10))
+                for export in [client.send("export", field=field) for _ in range(2)]:
+                    client.recv(export)
+                other.free(field)
+        eventually(lambda: descriptors(daemon.pid) <= before, "each is closed")
 
 
 @needs_preload
