@@ -224,7 +224,7 @@ class Field:
     def export(self, timeout=None, **parameters):
         """Its memory itself, mapped in this process, too: an Export."""
         with self.client._sender(timeout, parameters):
-            job = self.client._send("export", {"field": self.id} | parameters, out=Export)
+            job = self.client._send("export", {"field": self.id} | parameters)
         return Export(self, *job.result())
 
     def __array__(self, dtype=None, copy=None):
@@ -717,6 +717,7 @@ class Client:
                 _pack([0, self._last, method, [parameters]], pieces, self._packer)
             except (TypeError, ValueError, OverflowError) as error:  # of a set, an object, an integer of 65 bits
                 raise _invalid(f"a parameter cannot be sent: {error}", None) from None
+            out = Export if method == "export" else out  # whoever asks, a descriptor comes
             job = Job(self, self._last, out, progress, self._deadline, _written(parameters))
             self._jobs[self._last] = job
             try:

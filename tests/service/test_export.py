@@ -558,6 +558,10 @@ def test_in_python(unchanged, daemon):
         numpy.testing.assert_array_equal(other, before)
         with pytest.raises(fdclient.Error, match="NOT_FOUND"):
             fdclient.Field(client, 5, (1,), "f4").export()
+        with client.put(f + 1) as v:
+            answer, descriptor = client.call("export", field=v.id)
+            assert answer["field"] == v.id and os.fstat(descriptor.fileno()).st_size == answer["bytes"]
+            numpy.testing.assert_array_equal(u.export().numpy(), before)
         job = client.submit("diffusion", u, out=u, steps=10**9, cfl=0.5)
         with pytest.raises(fdclient.Error, match="TIMEOUT"):
             u.export(timeout=0.01)
