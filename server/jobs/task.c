@@ -280,7 +280,8 @@ void task_succeed(struct task *task)
     struct device *device = task->device;
     struct failure failure = {0};
     if (!publish_fields(task, &failure) ||
-        (task->kind == TASK_EXPORT && !exports_take(task->client, task->op->in[0], &failure))) {
+        (task->kind == TASK_EXPORT && task->client &&
+         !exports_take(task->client, task->op->in[0], &failure))) {
         task_fail_with(task, &failure);
         return;
     }

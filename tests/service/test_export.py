@@ -361,6 +361,22 @@ def test_a_client_that_goes_while_its_export_waits(unchanged, daemon):
         other.free(field)
 
 
+def test_a_client_that_goes_lets_its_own_export_go_on(unchanged, daemon):
+    """What it has not read keeps its export waiting, and ends first."""
+    with Exporter(daemon.path) as other:
+        field = other.put(numpy.ones(8 * MiB, "f4"))
+        other.export(field)
+        with Client(daemon.path) as client:
+            for _ in range(3):
+                client.send("get", field=field)
+                client.send("export", field=field)
+            eventually(lambda: held(other)[1] == 1 and other.call("stats")["user"]["jobs"] == 6, "all are accepted")
+            time.sleep(0.2)  # until no copy of the field is under way
+        eventually(lambda: other.call("stats")["user"]["jobs"] == 0, "none is left")
+        numpy.testing.assert_array_equal(other.view(field)[:9], 1)
+        other.free(field)
+
+
 def test_unread_answers_hold_no_descriptor_of_their_own(unchanged, daemon):
     with Client(daemon.path) as client, Client(daemon.path) as other:
         fields = [other.put(wave(10)) for _ in range(5)]
