@@ -99,8 +99,9 @@ static void write_chain(struct answer *answer, const struct task *task)
         }
 }
 
-static void write_export(struct answer *answer, struct field *field)
+static void write_export(struct answer *answer, const struct task *task)
 {
+    struct field *const field = task->op->in[0];
     const struct device_info *info = &field->device->info;
     const uint8_t *u = info->uuid;
     const bool is_host = strcmp(info->kind, "host") == 0;
@@ -111,7 +112,7 @@ static void write_export(struct answer *answer, struct field *field)
              u[15]);
     answer->exported = field;
     msgpack_pack_map(&answer->packer, is_host ? 7 : 8);
-    reply_write_count(&answer->packer, "field", field->id);
+    reply_write_count(&answer->packer, "field", task->exported);
     reply_write_type(&answer->packer, &field->type);
     reply_write_str(&answer->packer, "kind");
     reply_write_str(&answer->packer, is_host ? "memory" : info->kind);
@@ -135,7 +136,7 @@ bool answer_task(struct answer *answer, const struct task *task)
         msgpack_pack_map(&answer->packer, 1);
         reply_write_count(&answer->packer, "field", task->op->in[0]->id);
     } else if (task->kind == TASK_EXPORT) {
-        write_export(answer, task->op->in[0]);
+        write_export(answer, task);
     } else {
         write_operator(answer, task);
     }

@@ -429,6 +429,7 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
     task->user = user;
     task->front_bytes = bytes;
     task->kind = kind;
+    task->exported = kind == TASK_EXPORT ? request->field : 0;
     task->state = TASK_WAITING;
     task->count = count;
     task->answers = answers;

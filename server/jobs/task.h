@@ -106,7 +106,8 @@ struct task {
     struct span spans[SPAN_COUNT]; /* where there is a trace */
     uint64_t front_bytes;          /* of the front's memory, counted for it and its parts */
     struct list client_link, device_link, granted_link;
-    uint32_t answers; /* that of an operator alone is one; of put, get and export none */
+    uint64_t exported; /* the id of the field, which may be freed meanwhile */
+    uint32_t answers;  /* that of an operator alone is one; of put, get and export none */
     struct task_answer *answer;
     uint32_t count; /* of: */
     struct op op[];

@@ -219,6 +219,18 @@ def test_an_export_keeps_the_order_of_the_fields_jobs(no_fields_left, client):
     numpy.testing.assert_array_equal(first, view(*client.exported(again)))
 
 
+def test_an_export_that_was_sent_before_its_field_was_freed(no_fields_left, client):
+    f = wave(100, 100)
+    field = client.put(f)
+    client.send("diffusion", f={"field": field}, out={"field": field}, steps=501, dt=0.1)
+    exports = [client.send("export", field=field) for _ in range(2)]
+    client.free(field)
+    for export in exports:
+        answer, descriptor = client.exported(export)
+        assert answer["field"] == field
+        numpy.testing.assert_array_equal(view(answer, descriptor), client.out("diffusion", f=f, steps=501, dt=0.1))
+
+
 def test_exported_again_it_is_the_same_memory(no_fields_left, daemon, client):
     f = wave(3000)
     field = client.put(f)
