@@ -245,6 +245,7 @@ bool fdclient_free(struct fdclient *client, uint64_t field, struct fdclient_erro
 bool fdclient_export(struct fdclient *client, uint64_t field, struct fdclient_export *exported,
                      struct fdclient_error *error)
 {
+    *exported = (struct fdclient_export){.descriptor = -1};
     if (client->broken)
         return error_copy(error, &client->cause);
     struct ticket *ticket = ticket_new(client, ANSWER_EXPORT, false);
@@ -252,7 +253,6 @@ bool fdclient_export(struct fdclient *client, uint64_t field, struct fdclient_ex
         free(ticket);
         return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
     }
-    *exported = (struct fdclient_export){.descriptor = -1};
     ticket->exported = exported;
     connection_begin(client, ticket);
     return fdclient_wait(client, ticket->id, error);

@@ -150,7 +150,7 @@ struct fdclient_export {
     char kind[8];    /* "memory": mmap() the descriptor; "cuda": cuMemImportFromShareableHandle() */
     char device[24]; /* the server's name of it: "host", "cuda:0" */
     char uuid[37];   /* of a GPU, as cuDeviceGetUuid() has it, in hexadecimal with hyphens; or "" */
-    int descriptor;  /* yours to close; what is mapped stays */
+    int descriptor;  /* yours to close; what is mapped stays. −1 after an error */
     uint64_t bytes;  /* of the memory, in which the array begins at: */
     uint64_t offset;
     enum fdclient_dtype dtype;
