@@ -49,7 +49,7 @@ enum stagger {
     STAGGER_FORWARD,
     STAGGER_BACKWARD,
     STAGGER_COUNT
-}; /* i, i + ½, i − ½ */
+}; /* result i is at i, i + ½, i − ½ */
 
 /* Arrays that a job reads beside its inputs, all of its dtype. */
 enum operand {

@@ -199,7 +199,7 @@ static int64_t points_needed(const struct job *job, int axis, int order, int *na
     struct weights_axis rows;
     job_weights(job, axis, job->more.coordinates >> axis & 1 ? coordinates : NULL, &rows);
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    const enum weights_stagger stagger = job_stagger(job, axis);
+    const enum stagger stagger = (enum stagger)job->more.stagger;
     const int64_t need = weights_points_needed(&rows, order, job->accuracy, stagger, diffusion);
     for (int side = SIDE_COUNT - 1; side >= 0; side--) {
         struct weights_axis alone = rows;

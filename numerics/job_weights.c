@@ -20,13 +20,6 @@ static bool reflects(const struct job *job, int axis, const struct boundary *bou
            !job->more.coefficient && !(job->more.coordinates >> axis & 1);
 }
 
-enum weights_stagger job_stagger(const struct job *job, int axis)
-{
-    return axis == job->axis && job->more.stagger == STAGGER_FORWARD    ? WEIGHTS_FORWARD
-           : axis == job->axis && job->more.stagger == STAGGER_BACKWARD ? WEIGHTS_BACKWARD
-                                                                        : WEIGHTS_AT_NODE;
-}
-
 const double *job_coordinates(const struct job *job, const void *block, int axis)
 {
     if (!(job->more.coordinates >> axis & 1))

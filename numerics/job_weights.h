@@ -10,9 +10,6 @@ void job_weights(const struct job *job, int axis, const double *x, struct weight
 /* The job's coordinates of an axis in its block; NULL: it has none. */
 const double *job_coordinates(const struct job *job, const void *block, int axis);
 
-/* Where the results of a derivative or an interpolation along the axis lie. */
-enum weights_stagger job_stagger(const struct job *job, int axis);
-
 /* Is the diffusivity κ a field, and the axis uniform or, with coordinates, the accuracy 2? Then its
  * matrix has no positive eigenvalue, whatever κ ≥ 0 is, beside any side that is offered (`mixed`
  * from 0 up). */

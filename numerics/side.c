@@ -55,9 +55,10 @@ struct side side_of(const struct job *job, int a, int s)
         .constant = number_of(job, job->more.constant[a][s], boundary->constant_array,
                               OPERAND_CONSTANT + SIDE_COUNT * a + s),
     };
-    if (side.halo)
-        side.held = is_stencil
-                        ? job->more.stencil_radius[a]
-                        : weights_radius(&rows, job_order(job), job->accuracy, job_stagger(job, a));
+    if (side.halo && is_stencil)
+        side.held = job->more.stencil_radius[a];
+    else if (side.halo)
+        side.held = weights_radius(&rows, job_order(job), job->accuracy,
+                                   job_is_active(job, a) ? job->more.stagger : STAGGER_NONE);
     return side;
 }

@@ -159,7 +159,7 @@ static weights_real put_one(const struct making *making, const struct rows_order
                             int64_t i, int64_t r)
 {
     const struct scale scale = scale_of(making, given->a, given->order, given->factor);
-    const enum weights_stagger stagger = job_stagger(making->job, given->a);
+    const enum stagger stagger = (enum stagger)making->job->more.stagger;
     struct weights_row row;
     struct table_row_f64 made;
     weights_real centre = 0;
@@ -213,7 +213,7 @@ static struct table_rows plan_rows(struct making *making, const struct rows_orde
 {
     const struct weights_axis *axis = given->axis;
     const int accuracy = making->job->accuracy, order = given->order;
-    const enum weights_stagger stagger = job_stagger(making->job, given->a);
+    const enum stagger stagger = (enum stagger)making->job->more.stagger;
     struct table_rows rows = {0};
     if (given->inflow) {
         rows.low = axis->side[SIDE_LOW].kind == WEIGHTS_EVEN ? accuracy / 2 : 0;

@@ -49,12 +49,11 @@ static bool is_about_node(const struct weights_side *side)
     return side->kind == WEIGHTS_MIRROR || (is_stated_map(side) && !side->at_face);
 }
 
-bool weights_takes(const struct weights_axis *axis, int order, int accuracy,
-                   enum weights_stagger stagger)
+bool weights_takes(const struct weights_axis *axis, int order, int accuracy, enum stagger stagger)
 {
     if (order < 0 || order > WEIGHTS_ORDER || accuracy < 2 || accuracy > WEIGHTS_ACCURACY ||
-        accuracy % 2 != 0 || (unsigned)stagger > WEIGHTS_BACKWARD ||
-        (order == 0 && stagger == WEIGHTS_AT_NODE) || axis->n < 1 || axis->n > INT64_MAX / 8)
+        accuracy % 2 != 0 || (unsigned)stagger > STAGGER_BACKWARD ||
+        (order == 0 && stagger == STAGGER_NONE) || axis->n < 1 || axis->n > INT64_MAX / 8)
         return false;
     for (int s = 0; s < SIDE_COUNT; s++) {
         const struct weights_side *side = &axis->side[s];
@@ -158,12 +157,11 @@ static weights_real edge_position(const struct weights_axis *axis, int s, bool a
 
 /* The coordinate that point i's row is for: the node's, or half way to its neighbour; at an end
  * without images, half a cell outside. */
-static weights_real evaluated_at(const struct weights_axis *axis, enum weights_stagger stagger,
-                                 int64_t i)
+static weights_real evaluated_at(const struct weights_axis *axis, enum stagger stagger, int64_t i)
 {
-    if (stagger == WEIGHTS_AT_NODE)
+    if (stagger == STAGGER_NONE)
         return position(axis, i);
-    const int64_t next = stagger == WEIGHTS_FORWARD ? i + 1 : i - 1;
+    const int64_t next = stagger == STAGGER_FORWARD ? i + 1 : i - 1;
     const int s = next < 0 ? SIDE_LOW : SIDE_HIGH;
     if ((next < 0 || next >= axis->n) && !is_map(&axis->side[s]))
         return edge_position(axis, s, true);
@@ -172,27 +170,25 @@ static weights_real evaluated_at(const struct weights_axis *axis, enum weights_s
 
 /* Points that the centred row of a uniform axis has below and above i. Symmetry gives even
  * derivatives at a node, and odd ones half way, one order more than their points alone. */
-static void centred_reach(int order, int accuracy, enum weights_stagger stagger, int *below,
-                          int *above)
+static void centred_reach(int order, int accuracy, enum stagger stagger, int *below, int *above)
 {
     const int radius =
-        stagger == WEIGHTS_AT_NODE ? (accuracy + order - 1) / 2 : accuracy / 2 + order / 2;
-    *below = radius - (stagger == WEIGHTS_FORWARD);
-    *above = radius - (stagger == WEIGHTS_BACKWARD);
+        stagger == STAGGER_NONE ? (accuracy + order - 1) / 2 : accuracy / 2 + order / 2;
+    *below = radius - (stagger == STAGGER_FORWARD);
+    *above = radius - (stagger == STAGGER_BACKWARD);
 }
 
-int weights_radius(const struct weights_axis *axis, int order, int accuracy,
-                   enum weights_stagger stagger)
+int weights_radius(const struct weights_axis *axis, int order, int accuracy, enum stagger stagger)
 {
     if (axis->x && !axis->conducts)
-        return (order + accuracy + (stagger != WEIGHTS_AT_NODE)) / 2;
+        return (order + accuracy + (stagger != STAGGER_NONE)) / 2;
     int below, above;
     centred_reach(order, accuracy, stagger, &below, &above);
     return below > above ? below : above;
 }
 
-int weights_apart(const struct weights_axis *axis, int order, int accuracy,
-                  enum weights_stagger stagger, int side)
+int weights_apart(const struct weights_axis *axis, int order, int accuracy, enum stagger stagger,
+                  int side)
 {
     const struct weights_side *given = &axis->side[side];
     int below, above;
@@ -203,11 +199,11 @@ int weights_apart(const struct weights_axis *axis, int order, int accuracy,
 }
 
 /* Counted from the high edge, forward is backward. */
-static enum weights_stagger seen_from(int s, enum weights_stagger stagger)
+static enum stagger seen_from(int s, enum stagger stagger)
 {
-    if (s == SIDE_LOW || stagger == WEIGHTS_AT_NODE)
+    if (s == SIDE_LOW || stagger == STAGGER_NONE)
         return stagger;
-    return stagger == WEIGHTS_FORWARD ? WEIGHTS_BACKWARD : WEIGHTS_FORWARD;
+    return stagger == STAGGER_FORWARD ? STAGGER_BACKWARD : STAGGER_FORWARD;
 }
 
 static int closure_points(const struct weights_side *side, int order, int accuracy)
@@ -217,12 +213,12 @@ static int closure_points(const struct weights_side *side, int order, int accura
 }
 
 int64_t weights_points_needed(const struct weights_axis *axis, int order, int accuracy,
-                              enum weights_stagger stagger, bool diffusion)
+                              enum stagger stagger, bool diffusion)
 {
     int64_t need = axis->x && axis->side[SIDE_LOW].kind != WEIGHTS_PERIODIC ? 2 : 1;
     for (int s = 0; s < SIDE_COUNT; s++) {
         const struct weights_side *side = &axis->side[s];
-        const enum weights_stagger seen = seen_from(s, stagger);
+        const enum stagger seen = seen_from(s, stagger);
         int below, above;
         centred_reach(order, accuracy, seen, &below, &above);
         int64_t points = side->kind == WEIGHTS_ENDPOINT ? 2 : 1;
@@ -271,19 +267,19 @@ static bool uniform_row(const struct weights_axis *axis, int order, int accuracy
 }
 
 static bool uniform_closure(const struct weights_axis *axis, int order, int accuracy,
-                            enum weights_stagger stagger, int s, int64_t i, struct weights_row *row)
+                            enum stagger stagger, int s, int64_t i, struct weights_row *row)
 {
     const int64_t d = s == SIDE_LOW ? i : axis->n - 1 - i;
     stagger = seen_from(s, stagger);
-    const int64_t at = 2 * d + (stagger == WEIGHTS_FORWARD) - (stagger == WEIGHTS_BACKWARD);
+    const int64_t at = 2 * d + (stagger == STAGGER_FORWARD) - (stagger == STAGGER_BACKWARD);
     return uniform_row(axis, order, accuracy, s, at, row);
 }
 
-static void uniform_centred(int order, int below, int above, enum weights_stagger stagger,
-                            int64_t i, struct weights_row *row)
+static void uniform_centred(int order, int below, int above, enum stagger stagger, int64_t i,
+                            struct weights_row *row)
 {
     const int count = below + 1 + above;
-    const int at = 2 * below + (stagger == WEIGHTS_FORWARD) - (stagger == WEIGHTS_BACKWARD);
+    const int at = 2 * below + (stagger == STAGGER_FORWARD) - (stagger == STAGGER_BACKWARD);
     weights_real none;
     lagrange_weights_even(at, count, order, NULL, row->w, &none);
     row->first = i - below;
@@ -320,13 +316,13 @@ static void uniform_scale(const struct weights_axis *axis, int order, struct wei
 }
 
 void weights_choose_points(const struct weights_axis *axis, int order, int accuracy,
-                           enum weights_stagger stagger, int64_t i, struct weights_row *row)
+                           enum stagger stagger, int64_t i, struct weights_row *row)
 {
     const struct weights_side *side = axis->side;
     const int64_t n = axis->n;
     const int count = axis->conducts ? 3 : order + accuracy;
-    const bool halfway = stagger != WEIGHTS_AT_NODE;
-    const int64_t base = i - (stagger == WEIGHTS_BACKWARD);
+    const bool halfway = stagger != STAGGER_NONE;
+    const int64_t base = i - (stagger == STAGGER_BACKWARD);
     int64_t first = base - (count - halfway) / 2;
     if ((count % 2 == 0) != halfway) {
         const bool low = first >= 0 || is_map(&side[SIDE_LOW]);
@@ -401,8 +397,8 @@ bool weights_has_points(const struct weights_axis *axis, const struct weights_ro
     return first.at >= 0 && first.at < axis->n && last.at >= 0 && last.at < axis->n;
 }
 
-bool weights_make(const struct weights_axis *axis, int order, int accuracy,
-                  enum weights_stagger stagger, int64_t i, struct weights_row *row)
+bool weights_make(const struct weights_axis *axis, int order, int accuracy, enum stagger stagger,
+                  int64_t i, struct weights_row *row)
 {
     if (!weights_takes(axis, order, accuracy, stagger) || i < 0 || i >= axis->n)
         return false;
@@ -441,7 +437,7 @@ bool weights_make(const struct weights_axis *axis, int order, int accuracy,
 bool weights_face(const struct weights_axis *axis, int order, int accuracy, int side,
                   struct weights_row *row)
 {
-    const enum weights_stagger outwards = side == SIDE_LOW ? WEIGHTS_BACKWARD : WEIGHTS_FORWARD;
+    const enum stagger outwards = side == SIDE_LOW ? STAGGER_BACKWARD : STAGGER_FORWARD;
     if ((unsigned)side >= SIDE_COUNT || !weights_takes(axis, order, accuracy, outwards) ||
         !axis->side[side].at_face)
         return false;
@@ -476,7 +472,7 @@ bool weights_ghost(const struct weights_axis *axis, int accuracy, int side, int6
 {
     struct weights_row made = {0};
     if ((unsigned)side >= SIDE_COUNT || axis->x || m < 1 || m > INT32_MAX ||
-        !weights_takes(axis, 0, accuracy, WEIGHTS_FORWARD) ||
+        !weights_takes(axis, 0, accuracy, STAGGER_FORWARD) ||
         !weights_has_closures(&axis->side[side]) ||
         !uniform_row(axis, 0, accuracy, side, -2 * m, &made))
         return false;

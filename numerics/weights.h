@@ -9,7 +9,7 @@
  * rounds to the field's type. */
 #pragma once
 
-#include "numerics/boundary.h"
+#include "numerics/job.h"
 #include "numerics/lagrange.h"
 
 enum {
@@ -77,15 +77,8 @@ struct weights_axis {
     bool conducts;
 };
 
-enum weights_stagger {
-    WEIGHTS_AT_NODE,
-    WEIGHTS_FORWARD,
-    WEIGHTS_BACKWARD
-}; /* result i is at i, i ± ½ */
-
 /* Are these arguments that weights_make() takes, of some axis long enough? */
-bool weights_takes(const struct weights_axis *axis, int order, int accuracy,
-                   enum weights_stagger stagger);
+bool weights_takes(const struct weights_axis *axis, int order, int accuracy, enum stagger stagger);
 
 enum { WEIGHTS_CENTRED = -1 };
 
@@ -108,14 +101,14 @@ struct weights_row {
  * False, and nothing written: the arguments are outside what is said above, the axis has too few
  * points (or its coordinates do not increase, or by factors beyond the numbers' range), or the
  * point is in a halo. */
-bool weights_make(const struct weights_axis *axis, int order, int accuracy,
-                  enum weights_stagger stagger, int64_t i, struct weights_row *row);
+bool weights_make(const struct weights_axis *axis, int order, int accuracy, enum stagger stagger,
+                  int64_t i, struct weights_row *row);
 
 /* Of an axis with coordinates, which points the row of point i has: row->first, step, count, side.
  * As many as the order needs everywhere, around the point; where one more is on one side, it is the
  * nearer of the two that could be (then the lower). Three where the axis conducts. */
 void weights_choose_points(const struct weights_axis *axis, int order, int accuracy,
-                           enum weights_stagger stagger, int64_t i, struct weights_row *row);
+                           enum stagger stagger, int64_t i, struct weights_row *row);
 /* Are a centred row's points inside, or have an image there? */
 bool weights_has_points(const struct weights_axis *axis, const struct weights_row *row);
 
@@ -134,19 +127,18 @@ bool weights_ghost(const struct weights_axis *axis, int accuracy, int side, int6
                    struct weights_row *row);
 
 /* Points that a centred row reads at most to either side of i; the width of a halo. */
-int weights_radius(const struct weights_axis *axis, int order, int accuracy,
-                   enum weights_stagger stagger);
+int weights_radius(const struct weights_axis *axis, int order, int accuracy, enum stagger stagger);
 
 /* Points at an end of a uniform axis that have rows of their own: closures, or REFLECT's data. All
  * others that are in no halo have the centred one. */
-int weights_apart(const struct weights_axis *axis, int order, int accuracy,
-                  enum weights_stagger stagger, int side);
+int weights_apart(const struct weights_axis *axis, int order, int accuracy, enum stagger stagger,
+                  int side);
 
 /* Points with which every point outside halos has a row; on a uniform axis the fewest. For a
  * diffusion (order 2), also those without which a pair of sides is unstable. axis->n and the
  * coordinates are not read. */
 int64_t weights_points_needed(const struct weights_axis *axis, int order, int accuracy,
-                              enum weights_stagger stagger, bool diffusion);
+                              enum stagger stagger, bool diffusion);
 
 /* Where the value at index i, which may be outside, is found:
  * f(i) = sign · f(at) + Σ_side lift[side] · h · g(side); beyond ODD 2 g beside it. */

@@ -56,7 +56,7 @@ static bool is_held(const struct weights_axis *axis, int accuracy, int64_t i)
         const int64_t d = s == SIDE_LOW ? i : axis->n - 1 - i;
         if (((side->kind == WEIGHTS_VALUE || side->kind == WEIGHTS_ODD) && !side->at_face &&
              d == 0) ||
-            (side->kind == WEIGHTS_HALO && d < weights_radius(axis, 2, accuracy, WEIGHTS_AT_NODE)))
+            (side->kind == WEIGHTS_HALO && d < weights_radius(axis, 2, accuracy, STAGGER_NONE)))
             return true;
     }
     return false;
@@ -81,7 +81,7 @@ static bool matrix_row(const struct weights_axis *axis, int accuracy, int64_t i,
                        const struct columns *columns)
 {
     struct weights_row row, face;
-    if (!weights_make(axis, 2, accuracy, WEIGHTS_AT_NODE, i, &row))
+    if (!weights_make(axis, 2, accuracy, STAGGER_NONE, i, &row))
         return false;
     for (int j = 0; j < row.count; j++) {
         const struct weights_place place = weights_map(axis, row.first + (int64_t)j * row.step);
@@ -182,7 +182,7 @@ static double centred_bound(const struct weights_axis *axis, int accuracy)
     struct weights_row row;
     if (!axis->x) {
         const struct weights_axis endless = {.n = 1, .spacing = axis->spacing};
-        if (!weights_make(&endless, 2, accuracy, WEIGHTS_AT_NODE, 0, &row))
+        if (!weights_make(&endless, 2, accuracy, STAGGER_NONE, 0, &row))
             return INFINITY;
         for (int j = 0; j < row.count; j++)
             bound += fabs((double)row.w[j]);
@@ -191,7 +191,7 @@ static double centred_bound(const struct weights_axis *axis, int accuracy)
     for (int64_t i = 0; i < axis->n; i++) {
         if (is_held(axis, accuracy, i))
             continue;
-        weights_choose_points(axis, 2, accuracy, WEIGHTS_AT_NODE, i, &row);
+        weights_choose_points(axis, 2, accuracy, STAGGER_NONE, i, &row);
         if (row.side != WEIGHTS_CENTRED)
             continue;
         if (!weights_has_points(axis, &row))
@@ -203,7 +203,7 @@ static double centred_bound(const struct weights_axis *axis, int accuracy)
 
 double weights_bound(const struct weights_axis *axis, int accuracy)
 {
-    if (!weights_takes(axis, 2, accuracy, WEIGHTS_AT_NODE))
+    if (!weights_takes(axis, 2, accuracy, STAGGER_NONE))
         return INFINITY;
     if (axis->conducts)
         return conductances_bound(axis);

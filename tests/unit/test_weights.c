@@ -35,7 +35,7 @@ static struct weights_axis axis_of(int64_t n, int low, int high)
 static void made(const struct weights_axis *axis, int order, int accuracy, int stagger, int64_t i,
                  struct weights_row *row)
 {
-    if (!weights_make(axis, order, accuracy, (enum weights_stagger)stagger, i, row))
+    if (!weights_make(axis, order, accuracy, (enum stagger)stagger, i, row))
         fail_msg("no row: order %d, accuracy %d, stagger %d, sides %d %d, point %d of %d", order,
                  accuracy, stagger, axis->side[0].kind, axis->side[1].kind, (int)i, (int)axis->n);
 }
@@ -196,7 +196,7 @@ static weights_real on_lattice(const struct weights_axis *axis, int64_t i)
 
 /* Every row of a uniform axis is exact to the degree that its order and accuracy require. */
 static void polynomials_of(const struct weights_axis *axis, int order, int accuracy,
-                           enum weights_stagger stagger)
+                           enum stagger stagger)
 {
     const int radius = weights_radius(axis, order, accuracy, stagger);
     for (int64_t i = 0; i < axis->n; i++) {
@@ -214,8 +214,8 @@ static void polynomials_of(const struct weights_axis *axis, int order, int accur
         else
             assert_true((row.side == SIDE_LOW ? i : axis->n - 1 - i) <
                         weights_apart(axis, order, accuracy, stagger, row.side));
-        const weights_real half = 0.5, shift = stagger == WEIGHTS_FORWARD    ? half
-                                               : stagger == WEIGHTS_BACKWARD ? -half
+        const weights_real half = 0.5, shift = stagger == STAGGER_FORWARD    ? half
+                                               : stagger == STAGGER_BACKWARD ? -half
                                                                              : 0;
         const bool high = row.side == SIDE_HIGH;
         const weights_real face = axis->side[high].at_face ? half : 0;
@@ -238,7 +238,7 @@ TEST(test_polynomials)
                     const int h = fit(&sides[l], &sides[other]) ? other : l;
                     const struct weights_axis axis = {
                         .n = MANY, .spacing = 0.375, .side = {sides[l], sides[h]}};
-                    polynomials_of(&axis, order, accuracy, (enum weights_stagger)stagger);
+                    polynomials_of(&axis, order, accuracy, (enum stagger)stagger);
                 }
 }
 
@@ -273,7 +273,7 @@ TEST(test_twins)
                         struct weights_row a, b;
                         made(&axis, order, accuracy, stagger, i, &a);
                         made(&reversed, order, accuracy,
-                             stagger ? WEIGHTS_FORWARD + WEIGHTS_BACKWARD - stagger : 0,
+                             stagger ? STAGGER_FORWARD + STAGGER_BACKWARD - stagger : 0,
                              MANY - 1 - i, &b);
                         assert_twins(&a, &b, order, MANY);
                     }
@@ -286,9 +286,9 @@ TEST(test_datum_alone)
     const struct {
         int kind, at_face, order, stagger;
     } alone[] = {
-        {WEIGHTS_DERIVATIVE, 0, 1, WEIGHTS_AT_NODE}, {WEIGHTS_CURVATURE, 0, 2, WEIGHTS_AT_NODE},
-        {WEIGHTS_VALUE, 1, 0, WEIGHTS_BACKWARD},     {WEIGHTS_DERIVATIVE, 1, 1, WEIGHTS_BACKWARD},
-        {WEIGHTS_CURVATURE, 1, 2, WEIGHTS_BACKWARD},
+        {WEIGHTS_DERIVATIVE, 0, 1, STAGGER_NONE},    {WEIGHTS_CURVATURE, 0, 2, STAGGER_NONE},
+        {WEIGHTS_VALUE, 1, 0, STAGGER_BACKWARD},     {WEIGHTS_DERIVATIVE, 1, 1, STAGGER_BACKWARD},
+        {WEIGHTS_CURVATURE, 1, 2, STAGGER_BACKWARD},
     };
     double x[MANY];
     for (int i = 0; i < MANY; i++)
@@ -304,7 +304,7 @@ TEST(test_datum_alone)
                 axis.side[s].at_face = (uint8_t)alone[k].at_face;
                 struct weights_row row;
                 made(&axis, alone[k].order, accuracy,
-                     alone[k].stagger && s ? WEIGHTS_FORWARD : alone[k].stagger, s ? MANY - 1 : 0,
+                     alone[k].stagger && s ? STAGGER_FORWARD : alone[k].stagger, s ? MANY - 1 : 0,
                      &row);
                 for (int j = 0; j < row.count; j++)
                     assert_true(row.w[j] == 0);
@@ -352,7 +352,7 @@ static weights_real on_coordinates(const struct weights_axis *axis, int64_t i)
 }
 
 static void coordinates_of(const struct weights_axis *axis, int order, int accuracy,
-                           enum weights_stagger stagger)
+                           enum stagger stagger)
 {
     const double *x = axis->x;
     const int radius = weights_radius(axis, order, accuracy, stagger);
@@ -368,8 +368,8 @@ static void coordinates_of(const struct weights_axis *axis, int order, int accur
             assert_true(i - row.first <= radius);
             assert_true(row.first + row.count - 1 - i <= radius);
         }
-        const int64_t next = stagger == WEIGHTS_FORWARD    ? i + 1
-                             : stagger == WEIGHTS_BACKWARD ? i - 1
+        const int64_t next = stagger == STAGGER_FORWARD    ? i + 1
+                             : stagger == STAGGER_BACKWARD ? i - 1
                                                            : i;
         const weights_real at = (on_coordinates(axis, i) + on_coordinates(axis, next)) / 2;
         const bool high = row.side == SIDE_HIGH;
@@ -394,7 +394,7 @@ TEST(test_coordinates)
                                                       .x = stretched[(k + accuracy / 2) % 2],
                                                       .side = {sides[k], sides[k]}};
                     if (sides[k].kind != WEIGHTS_REFLECT)
-                        coordinates_of(&axis, order, accuracy, (enum weights_stagger)stagger);
+                        coordinates_of(&axis, order, accuracy, (enum stagger)stagger);
                 }
 }
 
@@ -430,12 +430,12 @@ TEST(test_scales)
                 struct weights_axis axis = axis_of(20, kind, kind);
                 struct weights_row a, b, c;
                 axis.x = x[0];
-                made(&axis, order, 8, WEIGHTS_AT_NODE, 1, &a);
+                made(&axis, order, 8, STAGGER_NONE, 1, &a);
                 axis.x = x[1];
-                made(&axis, order, 8, WEIGHTS_AT_NODE, 1, &b);
+                made(&axis, order, 8, STAGGER_NONE, 1, &b);
                 axis.x = NULL;
                 axis.spacing = units[k];
-                made(&axis, order, 8, WEIGHTS_AT_NODE, 1, &c);
+                made(&axis, order, 8, STAGGER_NONE, 1, &c);
                 for (int j = 0; j < a.count; j++) {
                     weights_real scaled = b.w[j], uniform = c.w[j];
                     for (int m = 0; m < order; m++) {
@@ -505,7 +505,7 @@ TEST(test_face)
                 axis.x = variant & 2 ? stretched[0] : NULL;
                 struct weights_row face, row;
                 assert_true(weights_face(&axis, order, accuracy, s, &face));
-                made(&axis, order, accuracy, WEIGHTS_AT_NODE, s ? 19 : 0, &row);
+                made(&axis, order, accuracy, STAGGER_NONE, s ? 19 : 0, &row);
                 assert_int_equal(face.first, row.first);
                 assert_int_equal(face.count, row.count);
                 assert_int_equal(face.step, row.step);
@@ -526,7 +526,7 @@ TEST(test_face)
 }
 
 static bool has_all_rows(const struct weights_axis *axis, int order, int accuracy,
-                         enum weights_stagger stagger)
+                         enum stagger stagger)
 {
     const int radius = weights_radius(axis, order, accuracy, stagger);
     bool all = axis->n > 0;
@@ -541,7 +541,7 @@ static bool has_all_rows(const struct weights_axis *axis, int order, int accurac
 
 /* The stated number of points suffices; on a uniform axis without halos, one fewer does not. */
 static void points_needed_by(struct weights_axis *axis, int order, int accuracy,
-                             enum weights_stagger stagger)
+                             enum stagger stagger)
 {
     const int64_t need = weights_points_needed(axis, order, accuracy, stagger, false);
     const bool halo =
@@ -573,14 +573,14 @@ TEST(test_points_needed)
                         low->kind == WEIGHTS_REFLECT || high->kind == WEIGHTS_REFLECT;
                     if (fit(low, high) && !(axis.x && reflects) &&
                         (accuracy == 2 || (pair + order) % 5 == 0))
-                        points_needed_by(&axis, order, accuracy, (enum weights_stagger)stagger);
+                        points_needed_by(&axis, order, accuracy, (enum stagger)stagger);
                 }
     const struct weights_axis one_sided = axis_of(1, WEIGHTS_ONE_SIDED, WEIGHTS_ONE_SIDED);
-    assert_int_equal(weights_points_needed(&one_sided, 2, 8, WEIGHTS_AT_NODE, false), 10);
+    assert_int_equal(weights_points_needed(&one_sided, 2, 8, STAGGER_NONE, false), 10);
     struct weights_axis pair = axis_of(1, WEIGHTS_CURVATURE, WEIGHTS_HALO);
-    assert_int_equal(weights_points_needed(&pair, 2, 8, WEIGHTS_AT_NODE, true), 10);
+    assert_int_equal(weights_points_needed(&pair, 2, 8, STAGGER_NONE, true), 10);
     pair.side[0].at_face = 1;
-    assert_int_equal(weights_points_needed(&pair, 2, 8, WEIGHTS_AT_NODE, true), 25);
+    assert_int_equal(weights_points_needed(&pair, 2, 8, STAGGER_NONE, true), 25);
 }
 
 TEST(test_refused)
@@ -589,35 +589,35 @@ TEST(test_refused)
     struct weights_row row, before;
     memset(&row, 0xa5, sizeof row);
     before = row;
-    assert_false(weights_make(&good, -1, 2, WEIGHTS_AT_NODE, 0, &row));
-    assert_false(weights_make(&good, 5, 2, WEIGHTS_AT_NODE, 0, &row));
-    assert_false(weights_make(&good, 0, 2, WEIGHTS_AT_NODE, 0, &row));
-    assert_false(weights_make(&good, 1, 0, WEIGHTS_AT_NODE, 0, &row));
-    assert_false(weights_make(&good, 1, 3, WEIGHTS_AT_NODE, 0, &row));
-    assert_false(weights_make(&good, 1, 12, WEIGHTS_AT_NODE, 0, &row));
-    assert_false(weights_make(&good, 1, 2, (enum weights_stagger)3, 0, &row));
-    assert_false(weights_make(&good, 1, 2, WEIGHTS_AT_NODE, -1, &row));
-    assert_false(weights_make(&good, 1, 2, WEIGHTS_AT_NODE, MANY, &row));
+    assert_false(weights_make(&good, -1, 2, STAGGER_NONE, 0, &row));
+    assert_false(weights_make(&good, 5, 2, STAGGER_NONE, 0, &row));
+    assert_false(weights_make(&good, 0, 2, STAGGER_NONE, 0, &row));
+    assert_false(weights_make(&good, 1, 0, STAGGER_NONE, 0, &row));
+    assert_false(weights_make(&good, 1, 3, STAGGER_NONE, 0, &row));
+    assert_false(weights_make(&good, 1, 12, STAGGER_NONE, 0, &row));
+    assert_false(weights_make(&good, 1, 2, (enum stagger)3, 0, &row));
+    assert_false(weights_make(&good, 1, 2, STAGGER_NONE, -1, &row));
+    assert_false(weights_make(&good, 1, 2, STAGGER_NONE, MANY, &row));
     struct weights_axis bad = good;
     bad.n = 0;
-    assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&bad, 1, 2, STAGGER_NONE, 0, &row));
     bad = good;
     bad.side[SIDE_HIGH].kind = WEIGHTS_KINDS;
-    assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&bad, 1, 2, STAGGER_NONE, 0, &row));
     bad.side[SIDE_HIGH].kind = WEIGHTS_PERIODIC;
-    assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&bad, 1, 2, STAGGER_NONE, 0, &row));
     bad = good;
     bad.side[SIDE_LOW].at_face = 1;
-    assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&bad, 1, 2, STAGGER_NONE, 0, &row));
     bad.side[SIDE_LOW] = (struct weights_side){.kind = WEIGHTS_VALUE, .at_face = 2};
-    assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&bad, 1, 2, STAGGER_NONE, 0, &row));
     bad = axis_of(1, WEIGHTS_ENDPOINT, WEIGHTS_ENDPOINT);
-    assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&bad, 1, 2, STAGGER_NONE, 0, &row));
     const double spacings[] = {0, -1, INFINITY, NAN};
     for (int k = 0; k < 4; k++) {
         bad = good;
         bad.spacing = spacings[k];
-        assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
+        assert_false(weights_make(&bad, 1, 2, STAGGER_NONE, 0, &row));
     }
     double x[MANY];
     const double wrong[] = {2, 1, 0, INFINITY, -INFINITY, NAN};
@@ -628,11 +628,11 @@ TEST(test_refused)
         bad = good;
         bad.x = x;
         for (int64_t i = 0; i < 5; i++)
-            assert_false(weights_make(&bad, 2, 4, WEIGHTS_AT_NODE, i, &row));
+            assert_false(weights_make(&bad, 2, 4, STAGGER_NONE, i, &row));
     }
     x[3] = 3;
     bad.side[0].kind = bad.side[1].kind = WEIGHTS_REFLECT;
-    assert_false(weights_make(&bad, 2, 2, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&bad, 2, 2, STAGGER_NONE, 0, &row));
     assert_memory_equal(&row, &before, sizeof row);
 }
 
@@ -696,7 +696,7 @@ TEST(test_bound_sums)
                 for (int i = 0; i < MANY; i++) {
                     struct weights_row row;
                     double sum = 0;
-                    if (!weights_make(&axis, 2, accuracy, WEIGHTS_AT_NODE, i, &row) ||
+                    if (!weights_make(&axis, 2, accuracy, STAGGER_NONE, i, &row) ||
                         row.side != WEIGHTS_CENTRED)
                         continue;
                     for (int j = 0; j < row.count; j++)
@@ -739,7 +739,7 @@ TEST(test_bound_holds)
                     u[i] = random_in(-1, 1);
                     if ((sides[k].kind == WEIGHTS_VALUE && !sides[k].at_face &&
                          (i == 0 || i == MANY - 1)) ||
-                        !weights_make(&axis, 2, accuracy, WEIGHTS_AT_NODE, i, &row))
+                        !weights_make(&axis, 2, accuracy, STAGGER_NONE, i, &row))
                         continue;
                     for (int j = 0; j < row.count; j++) {
                         const struct weights_place place =

@@ -11,7 +11,7 @@ from math import lcm
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "operators"))
 import exact  # noqa: E402
 
-STAGGER = {"AT_NODE": Fraction(0), "FORWARD": Fraction(1, 2), "BACKWARD": Fraction(-1, 2)}
+STAGGER = {"NONE": Fraction(0), "FORWARD": Fraction(1, 2), "BACKWARD": Fraction(-1, 2)}
 DATA = {"VALUE": exact.VALUE, "DERIVATIVE": exact.DERIVATIVE, "CURVATURE": exact.CURVATURE}
 KINDS = [("ONE_SIDED", 0), *itertools.product(DATA, (0, 1))]
 
@@ -42,7 +42,7 @@ def table():
     """All centred rows, the closures of accuracy 2, and one in six of the others."""
     number = 0
     for order, accuracy, stagger in itertools.product(range(5), (2, 4, 6, 8, 10), STAGGER):
-        if order == 0 and stagger == "AT_NODE":
+        if order == 0 and stagger == "NONE":
             continue
         middle = centred(order, accuracy, stagger)
         yield order, accuracy, "PERIODIC", 0, stagger, 0, middle
@@ -56,7 +56,7 @@ def table():
 def ghosts():
     """Values at points outside: each kind and accuracy, near and far."""
     for accuracy, (kind, at_face), m in itertools.product((2, 4, 6, 8), KINDS, (1, 3, 8)):
-        yield 0, accuracy, kind, at_face, "AT_NODE", -m, closure(kind, at_face, 0, accuracy, "AT_NODE", -m)
+        yield 0, accuracy, kind, at_face, "NONE", -m, closure(kind, at_face, 0, accuracy, "NONE", -m)
 
 
 def literal(number):
@@ -71,7 +71,7 @@ def main():
     for order, accuracy, kind, at_face, stagger, distance, made in itertools.chain(table(), ghosts()):
         under = lcm(*(value.denominator for value in (*made.weights, made.data)))
         over = ", ".join(literal(int(value * under)) for value in made.weights)
-        print(f"{{{order}, {accuracy}, WEIGHTS_{kind}, {at_face}, WEIGHTS_{stagger}, {distance}, "
+        print(f"{{{order}, {accuracy}, WEIGHTS_{kind}, {at_face}, STAGGER_{stagger}, {distance}, "
               f"{made.points[0]}, {len(made.points)}, {literal(under)}, "
               f"{literal(int(made.data * under))}, {{{over}}}}},")
 
