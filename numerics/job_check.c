@@ -139,7 +139,8 @@ static bool check_axis(const struct job *job, int axis, struct failure *failure)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("boundary", axis).text,
                            "axis %s is not used and must be periodic", axis_name((enum axis)axis));
     return job_check_boundaries(job, axis, failure) &&
-           (!job_is_active(job, axis) || check_coordinates(job, axis, failure));
+           (!job_is_active(job, axis) || (job_check_boundary_points(job, axis, failure) &&
+                                          check_coordinates(job, axis, failure)));
 }
 
 static bool check_steps(const struct job *job, double max_work, struct failure *failure)

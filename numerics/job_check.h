@@ -19,8 +19,10 @@ bool job_check_order(int64_t order, struct failure *failure);
 bool job_check_accuracy(int64_t accuracy, struct failure *failure);
 
 /* Parts of job_check(): the two boundaries of an axis, whose shape and parameters are checked;
- * scheme, source and probes; and whether the solves of scheme adi take a side. */
+ * where there is a derivative along it, the points that they need; scheme, source and probes; and
+ * whether the solves of scheme adi take a side. */
 bool job_check_boundaries(const struct job *job, int axis, struct failure *failure);
+bool job_check_boundary_points(const struct job *job, int axis, struct failure *failure);
 bool job_check_scheme(const struct job *job, struct failure *failure);
 bool job_check_adi_side(const struct job *job, int axis, int side, struct failure *failure);
 

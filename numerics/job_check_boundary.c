@@ -223,8 +223,12 @@ bool job_check_boundaries(const struct job *job, int axis, struct failure *failu
                            job_side_place(axis, low_is_periodic ? SIDE_HIGH : SIDE_LOW),
                            "an axis is periodic on both sides or on none; got %s and %s",
                            boundary_traits(low)->word, boundary_traits(high)->word);
-    if (!job_is_active(job, axis))
-        return true;
+    return true;
+}
+
+bool job_check_boundary_points(const struct job *job, int axis, struct failure *failure)
+{
+    const struct boundary *boundary = job->boundary[axis];
     int side = SIDE_LOW, other;
     int64_t need = points_needed(job, axis, job_order(job), &side);
     if (job->operator_id == OPERATOR_BIHARMONIC) { /* mixed derivatives */

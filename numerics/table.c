@@ -281,8 +281,6 @@ static void header_init(struct making *making, const void *block)
     header->dtype = job->dtype;
     header->operator_id = job->operator_id;
     header->axes = job->axes;
-    header->axis = job->axis;
-    header->active = job_has_axis(job) ? 1 << job->axis : (1 << job->axes) - 1;
     header->odd = order % 2;
     header->form = header->odd                               ? TABLE_FORM_PARTS
                    : job->more.coefficient                   ? TABLE_FORM_DIVERGENCE
@@ -432,6 +430,10 @@ bool table_make(struct plan *plan, const struct job *job, const void *block)
     const int sets = factors_of(job, factors);
     header_init(&making, block);
     for (int a = 0; a < job->axes; a++) {
+        if (plan->axis[a].active) {
+            header->axis = a;
+            header->active |= 1 << a;
+        }
         for (int s = 0; s < SIDE_COUNT; s++)
             table_side_init(&making, a, s);
         alone[a] = without_data(&making.axis[a]);

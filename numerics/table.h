@@ -79,10 +79,10 @@ enum table_form {
 struct table_header {
     int32_t dtype, operator_id; /* enum dtype, enum operator_id */
     int32_t form;               /* enum table_form */
-    int32_t axes, axis;         /* of space; of a derivative */
-    int32_t active;             /* bit a: there is a derivative along axis a */
-    int32_t odd;                /* differences first: derivatives of order 1 and 3 */
-    int32_t shift;              /* staggered: 1 forward, −1 backward */
+    int32_t axes, axis; /* of space; the last active one, which is a derivative's only one */
+    int32_t active;     /* bit a: there is a derivative along axis a */
+    int32_t odd;        /* differences first: derivatives of order 1 and 3 */
+    int32_t shift;      /* staggered: 1 forward, −1 backward */
     int32_t shared; /* all active axes have the same centred weights: their pairs are added first */
     int32_t identity;    /* out = in + L in */
     int32_t coefficient; /* div(k grad): with the field OPERAND_COEFFICIENT */
