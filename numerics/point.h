@@ -1,5 +1,5 @@
-/* One point of one pass, evaluated: the contract of docs/NUMERICS.md in code, for C and CUDA alike.
- * The host's and the device's fast loops must give these bits; near edges they call this.
+/* One point of one pass of a plain plan, evaluated: what kernels call near edges. The bits are
+ * those of numerics/table_point.h, which the host calls.
  *
  * Included once per element type with REAL, REAL_FMA(a, b, c) and POINT_NAME(name) defined, and
  * POINT_FUNCTION (such as `static inline`, or `static __device__`).
@@ -123,6 +123,57 @@ POINT_FUNCTION REAL POINT_NAME(component)(const struct plan *plan, const REAL *c
            POINT_NAME(first)(plan, c, fields[b] + place, at);
 }
 
+/* The points m before and after the point at[], which is *f, along an axis: their sum. */
+POINT_FUNCTION REAL POINT_NAME(pair)(const struct plan_axis *axis, const REAL *f, int64_t at, int m)
+{
+    const REAL above = f[(POINT_NAME(index)(axis, at + m) - at) * axis->stride];
+    const REAL below = f[(POINT_NAME(index)(axis, at - m) - at) * axis->stride];
+    return above + below;
+}
+
+/* acc + the centred row of all active axes, which have the same: their pairs are added first. */
+POINT_FUNCTION REAL POINT_NAME(together)(const struct plan *plan, const REAL *f,
+                                         const int64_t at[3], REAL acc)
+{
+    int first = 0;
+    while (!plan->axis[first].active)
+        first++;
+    for (int m = 1; m <= plan->radius; m++) {
+        REAL sum = POINT_NAME(pair)(&plan->axis[first], f, at[first], m);
+        for (int a = first + 1; a < AXIS_COUNT; a++)
+            if (plan->axis[a].active)
+                sum = sum + POINT_NAME(pair)(&plan->axis[a], f, at[a], m);
+        acc = REAL_FMA((REAL)plan->axis[first].c[m], sum, acc);
+    }
+    return acc;
+}
+
+/* Even derivatives along the active axes at the point at[], which is *f, and what they are added
+ * to. */
+POINT_FUNCTION REAL POINT_NAME(sum)(const struct plan *plan, const REAL *f, const int64_t at[3])
+{
+    int active = 0, centred = 0, side;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (plan->axis[a].active) {
+            active |= 1 << a;
+            centred |= (POINT_NAME(row)(&plan->axis[a], at[a], &side) < 0) << a;
+        }
+    REAL acc = centred || plan->identity ? (REAL)plan->centre[centred] * *f : (REAL)0;
+    if (plan->shared && centred == active)
+        return POINT_NAME(together)(plan, f, at, acc);
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const struct plan_axis *axis = &plan->axis[a];
+        if (!axis->active)
+            continue;
+        const int row = POINT_NAME(row)(axis, at[a], &side);
+        if (row >= 0)
+            acc = POINT_NAME(closure)(axis, side, row, at[a], f, 0, 0, acc);
+        for (int m = 1; row < 0 && m <= plan->radius; m++)
+            acc = REAL_FMA((REAL)axis->c[m], POINT_NAME(pair)(axis, f, at[a], m), acc);
+    }
+    return acc;
+}
+
 /* The point at[] of one field of the batch, whose first element is `field`; not for the forms
  * above.
  */
@@ -136,55 +187,10 @@ POINT_FUNCTION REAL POINT_NAME(evaluate)(const struct plan *plan, const REAL *fi
         if (side)
             return side->halo ? (REAL)side->value.number * *f : (REAL)side->value.number;
     }
-    if (plan->parity == PLAN_ODD) {
-        for (int a = 0; a < AXIS_COUNT; a++)
-            if (plan->axis[a].active)
-                return POINT_NAME(first)(plan, a, f, at);
-        return (REAL)0;
-    }
-    int centred = 0, active = 0;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        int side = 0;
-        if (!plan->axis[a].active)
-            continue;
-        active |= 1 << a;
-        if (POINT_NAME(row)(&plan->axis[a], at[a], &side) < 0)
-            centred |= 1 << a;
-    }
-    REAL acc = centred || plan->identity ? (REAL)plan->centre[centred] * *f : (REAL)0;
-    if (plan->shared && centred == active) {
-        int first = 0;
-        while (!(active >> first & 1))
-            first++;
-        for (int m = 1; m <= plan->radius; m++) {
-            REAL sum = (REAL)0;
-            for (int a = first; a < AXIS_COUNT; a++) {
-                const struct plan_axis *axis = &plan->axis[a];
-                if (!axis->active)
-                    continue;
-                const REAL above = f[(POINT_NAME(index)(axis, at[a] + m) - at[a]) * axis->stride];
-                const REAL below = f[(POINT_NAME(index)(axis, at[a] - m) - at[a]) * axis->stride];
-                sum = a == first ? above + below : sum + (above + below);
-            }
-            acc = REAL_FMA((REAL)plan->axis[first].c[m], sum, acc);
-        }
-        return acc;
-    }
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        const struct plan_axis *axis = &plan->axis[a];
-        if (!axis->active)
-            continue;
-        int side = 0;
-        const int row = POINT_NAME(row)(axis, at[a], &side);
-        if (row >= 0) {
-            acc = POINT_NAME(closure)(axis, side, row, at[a], f, 0, 0, acc);
-            continue;
-        }
-        for (int m = 1; m <= plan->radius; m++) {
-            const REAL above = f[(POINT_NAME(index)(axis, at[a] + m) - at[a]) * axis->stride];
-            const REAL below = f[(POINT_NAME(index)(axis, at[a] - m) - at[a]) * axis->stride];
-            acc = REAL_FMA((REAL)axis->c[m], above + below, acc);
-        }
-    }
-    return acc;
+    if (plan->parity == PLAN_EVEN)
+        return POINT_NAME(sum)(plan, f, at);
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (plan->axis[a].active)
+            return POINT_NAME(first)(plan, a, f, at);
+    return (REAL)0;
 }
