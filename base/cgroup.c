@@ -16,9 +16,7 @@ static const struct names version_1 = {"/memory", "memory.limit_in_bytes", "memo
 static const struct names version_2 = {"", "memory.max", "memory.current", "memory.stat",
                                        "inactive_file "};
 
-/* The number after the key; `otherwise` where there is none, as in "max". */
-static uint64_t read_number(const char *folder, const char *name, const char *key,
-                            uint64_t otherwise)
+uint64_t cgroup_number(const char *folder, const char *name, const char *key, uint64_t otherwise)
 {
     char path[3 * PATH_BYTES], line[256];
     uint64_t number = otherwise;
@@ -40,11 +38,11 @@ static uint64_t less(uint64_t a, uint64_t b)
 
 static void measure(struct cgroup_memory *memory, const char *folder, const struct names *names)
 {
-    const uint64_t limit = read_number(folder, names->limit, "", UINT64_MAX);
+    const uint64_t limit = cgroup_number(folder, names->limit, "", UINT64_MAX);
     if (limit == UINT64_MAX)
         return;
-    const uint64_t used = read_number(folder, names->used, "", 0);
-    const uint64_t cached = read_number(folder, names->stat, names->cached, 0);
+    const uint64_t used = cgroup_number(folder, names->used, "", 0);
+    const uint64_t cached = cgroup_number(folder, names->stat, names->cached, 0);
     memory->limit = less(memory->limit, limit);
     memory->free = less(memory->free, limit - less(limit, used - less(used, cached)));
 }

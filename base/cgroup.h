@@ -12,3 +12,7 @@ struct cgroup_memory {
 
 /* By version 1 or 2. `root` stands before /proc and /sys: "" but in tests. */
 struct cgroup_memory cgroup_memory(const char *root);
+
+/* The number after the key at the beginning of a line, in such a file or one of /proc; `otherwise`
+ * where there is none, as in "max". */
+uint64_t cgroup_number(const char *folder, const char *name, const char *key, uint64_t otherwise);

@@ -33,21 +33,6 @@ static struct block kept[KEPT_BLOCKS];
 static int kept_count;
 static uint64_t kept_bytes;
 
-/* A line of /proc/meminfo, in bytes; UINT64_MAX: it is not there. */
-static uint64_t read_system(const char *key)
-{
-    char line[256];
-    uint64_t number = UINT64_MAX;
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && number == UINT64_MAX && fgets(line, sizeof line, file))
-        if (strncmp(line, key, strlen(key)) == 0 &&
-            sscanf(line + strlen(key), "%" SCNu64, &number) == 1)
-            number <<= 10;
-    if (file)
-        fclose(file);
-    return number;
-}
-
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -55,10 +40,12 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 
 void memory_measure(uint64_t *total_bytes, uint64_t *free_bytes)
 {
-    const uint64_t total = read_system("MemTotal:"), available = read_system("MemAvailable:");
+    const uint64_t most = UINT64_MAX >> 10; /* KiB */
+    const uint64_t total = cgroup_number("/proc", "meminfo", "MemTotal:", most);
+    const uint64_t available = cgroup_number("/proc", "meminfo", "MemAvailable:", total);
     const struct cgroup_memory group = cgroup_memory("");
-    *total_bytes = smaller(total, group.limit);
-    *free_bytes = smaller(available == UINT64_MAX ? total : available, group.free);
+    *total_bytes = smaller(total << 10, group.limit);
+    *free_bytes = smaller(available << 10, group.free);
 }
 
 static bool is_large(uint64_t bytes)
