@@ -49,6 +49,19 @@ bool number_whole(const char *text, size_t length, uint64_t *value)
     return length > 0;
 }
 
+uint32_t number_list(const char *text, const char *separators, uint64_t *values, uint32_t most)
+{
+    for (uint32_t count = 0; count < most;) {
+        const size_t length = strcspn(text, separators);
+        if (!number_whole(text, length, &values[count++]))
+            return 0;
+        if (!text[length])
+            return count;
+        text += length + 1;
+    }
+    return 0;
+}
+
 void number_print(FILE *out, double value)
 {
     if (!isfinite(value)) {

@@ -98,15 +98,8 @@ const char *options_name(size_t row, const char **argument)
 
 bool options_ids(const char *text, struct ids *ids)
 {
-    ids->count = 0;
-    for (;; text++) {
-        const size_t length = strcspn(text, ",");
-        if (ids->count == FDCLIENT_RESULTS || !number_whole(text, length, &ids->id[ids->count++]))
-            return false;
-        text += length;
-        if (!*text)
-            return true;
-    }
+    ids->count = number_list(text, ",", ids->id, FDCLIENT_RESULTS);
+    return ids->count > 0;
 }
 
 static bool op_is(const struct options *options, const char *name)

@@ -10,16 +10,8 @@
 
 bool shape_read(const char *text, struct fdclient_array *array)
 {
-    array->dimensions = 0;
-    for (;; text++) {
-        const size_t length = strcspn(text, ",x");
-        if (array->dimensions == FDCLIENT_DIMENSIONS ||
-            !number_whole(text, length, &array->shape[array->dimensions++]))
-            return false;
-        text += length;
-        if (!*text)
-            return true;
-    }
+    array->dimensions = number_list(text, ",x", array->shape, FDCLIENT_DIMENSIONS);
+    return array->dimensions > 0;
 }
 
 bool shape_from_list(const msgpack_object *list, struct fdclient_array *array)
