@@ -261,24 +261,19 @@ bool arrays_read(const msgpack_object *object, const char *parameter, struct arr
                  struct failure *failure)
 {
     static const char *const axes[] = {"x", "y", "z", NULL};
+    const msgpack_object *components[AXIS_COUNT];
     memset(arrays, 0, sizeof *arrays);
     for (int a = 0; a < AXIS_COUNT; a++)
         arrays->is_vector = arrays->is_vector || object_find(object, axes[a]);
     if (!arrays->is_vector)
         return array_read(object, parameter, &arrays->at[0], failure);
-    for (uint32_t i = 0; i < object->via.map.size; i++) {
-        const msgpack_object_kv *pair = &object->via.map.ptr[i];
-        const int a = object_find_word(&pair->key, axes);
-        if (a < 0)
-            return invalid_argument(failure, parameter,
-                                    "a vector field has the keys x, y and z; it has no key \"%s\"",
-                                    object_quote(&pair->key).text);
-        const struct failure_place place = failure_place(parameter, axes[a]);
-        if (arrays->at[a].kind != ARRAY_NONE)
-            return invalid_argument(failure, place.text, "the component is given twice");
-        if (!array_read(&pair->val, place.text, &arrays->at[a], failure))
+    if (!object_read_map(object, parameter, axes, "a vector field has the keys x, y and z",
+                         components, failure))
+        return false;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (components[a] && !array_read(components[a], failure_place(parameter, axes[a]).text,
+                                         &arrays->at[a], failure))
             return false;
-    }
     return true;
 }
 
