@@ -7,11 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static void put_number(msgpack_packer *packer, const char *key, uint64_t value)
-{
-    reply_write_count(packer, key, value);
-}
-
 static void put_text(msgpack_packer *packer, const char *key, const char *value)
 {
     reply_write_str(packer, key);
@@ -99,7 +94,7 @@ static void put_counted(msgpack_packer *packer, enum map map, const uint64_t val
 {
     for (int i = 0; i < REPORT_COUNTED; i++)
         if (rows[i].map == map)
-            put_number(packer, rows[i].name, values[i]);
+            reply_write_count(packer, rows[i].name, values[i]);
 }
 
 /* The power of two below it; 0 where it is small. */
@@ -134,13 +129,13 @@ static void put_device(msgpack_packer *packer, const struct device *device, bool
     put_text(packer, "kind", device->info.kind);
     put_text(packer, "model", device->info.name);
     put_text(packer, "state", device_state_name(device));
-    put_number(packer, "generation", device->generation);
-    put_number(packer, "pid", (uint64_t)device->pid);
-    put_number(packer, "units", device->info.units);
-    put_number(packer, "driver", device->info.driver);
-    put_number(packer, "kernels", kernels_count(device));
-    put_number(packer, "memory_bytes", device->memory_bytes);
-    put_number(packer, "fields_bytes", exact ? device->bytes : device->coarse_bytes);
+    reply_write_count(packer, "generation", device->generation);
+    reply_write_count(packer, "pid", (uint64_t)device->pid);
+    reply_write_count(packer, "units", device->info.units);
+    reply_write_count(packer, "driver", device->info.driver);
+    reply_write_count(packer, "kernels", kernels_count(device));
+    reply_write_count(packer, "memory_bytes", device->memory_bytes);
+    reply_write_count(packer, "fields_bytes", exact ? device->bytes : device->coarse_bytes);
 }
 
 void report_info(msgpack_packer *packer, struct io *io, const struct user *user)
@@ -154,7 +149,7 @@ void report_info(msgpack_packer *packer, struct io *io, const struct user *user)
     refresh_coarse(io);
     msgpack_pack_map(packer, 5);
     put_text(packer, "version", FDSERVER_VERSION);
-    put_number(packer, "pid", (uint64_t)getpid());
+    reply_write_count(packer, "pid", (uint64_t)getpid());
     reply_write_str(packer, "devices");
     msgpack_pack_array(packer, report_length_of(&io->jobs->devices->list));
     LIST_EACH (const struct device, device, &io->jobs->devices->list, link)
@@ -166,36 +161,36 @@ void report_info(msgpack_packer *packer, struct io *io, const struct user *user)
     const struct config *config = io->config;
     reply_write_str(packer, "limits");
     msgpack_pack_map(packer, 20);
-    put_number(packer, "staging_bytes", io->jobs->devices->arena.bytes);
-    put_number(packer, "front_bytes", config->front_bytes);
-    put_number(packer, "user_bytes", config->user_bytes);
-    put_number(packer, "region_bytes", config->region_bytes);
-    put_number(packer, "region_memory", config->region_memory);
-    put_number(packer, "max_regions", config->max_regions);
-    put_number(packer, "user_queue_jobs", config->user_queue_jobs);
-    put_number(packer, "user_queue_bytes", config->user_queue_bytes);
-    put_number(packer, "max_queue_jobs", config->max_queue_jobs);
-    put_number(packer, "max_queue_bytes", config->max_queue_bytes);
-    put_number(packer, "max_jobs", config->user_queue_jobs); /* its older name */
-    put_number(packer, "max_fields", config->max_fields);
-    put_number(packer, "max_connections", config->max_connections);
-    put_number(packer, "max_work", config->max_work);
-    put_number(packer, "upload_timeout_s", config->upload_timeout_s);
-    put_number(packer, "control_bytes", LIMIT_CONTROL_BYTES);
-    put_number(packer, "elements", LIMIT_ELEMENTS);
-    put_number(packer, "depth", LIMIT_DEPTH);
-    put_number(packer, "dimensions", LIMIT_DIMENSIONS);
-    put_number(packer, "points", LIMIT_POINTS);
+    reply_write_count(packer, "staging_bytes", io->jobs->devices->arena.bytes);
+    reply_write_count(packer, "front_bytes", config->front_bytes);
+    reply_write_count(packer, "user_bytes", config->user_bytes);
+    reply_write_count(packer, "region_bytes", config->region_bytes);
+    reply_write_count(packer, "region_memory", config->region_memory);
+    reply_write_count(packer, "max_regions", config->max_regions);
+    reply_write_count(packer, "user_queue_jobs", config->user_queue_jobs);
+    reply_write_count(packer, "user_queue_bytes", config->user_queue_bytes);
+    reply_write_count(packer, "max_queue_jobs", config->max_queue_jobs);
+    reply_write_count(packer, "max_queue_bytes", config->max_queue_bytes);
+    reply_write_count(packer, "max_jobs", config->user_queue_jobs); /* its older name */
+    reply_write_count(packer, "max_fields", config->max_fields);
+    reply_write_count(packer, "max_connections", config->max_connections);
+    reply_write_count(packer, "max_work", config->max_work);
+    reply_write_count(packer, "upload_timeout_s", config->upload_timeout_s);
+    reply_write_count(packer, "control_bytes", LIMIT_CONTROL_BYTES);
+    reply_write_count(packer, "elements", LIMIT_ELEMENTS);
+    reply_write_count(packer, "depth", LIMIT_DEPTH);
+    reply_write_count(packer, "dimensions", LIMIT_DIMENSIONS);
+    reply_write_count(packer, "points", LIMIT_POINTS);
 }
 
 static void put_latency(msgpack_packer *packer, const struct latency *latency)
 {
     reply_write_str(packer, "latency_us");
     msgpack_pack_map(packer, 4);
-    put_number(packer, "count", latency->count);
-    put_number(packer, "p50", latency_quantile(latency, 0.50));
-    put_number(packer, "p99", latency_quantile(latency, 0.99));
-    put_number(packer, "max", latency->max_us);
+    reply_write_count(packer, "count", latency->count);
+    reply_write_count(packer, "p50", latency_quantile(latency, 0.50));
+    reply_write_count(packer, "p99", latency_quantile(latency, 0.99));
+    reply_write_count(packer, "max", latency->max_us);
 }
 
 static void put_user(msgpack_packer *packer, const struct io *io, const struct user *user)
@@ -204,13 +199,13 @@ static void put_user(msgpack_packer *packer, const struct io *io, const struct u
     uint64_t values[REPORT_COUNTED];
     count(io, &user->counters, values);
     msgpack_pack_map(packer, OTHERS + map_size(FIRST) + map_size(TOTALS));
-    put_number(packer, "uid", user->uid);
+    reply_write_count(packer, "uid", user->uid);
     put_counted(packer, FIRST, values);
     put_counted(packer, TOTALS, values);
-    put_number(packer, "queue_bytes", user->counters.queue_bytes);
-    put_number(packer, "quota_bytes", io->config->user_bytes);
-    put_number(packer, "regions", user->counters.regions);
-    put_number(packer, "exports", user->counters.exports);
+    reply_write_count(packer, "queue_bytes", user->counters.queue_bytes);
+    reply_write_count(packer, "quota_bytes", io->config->user_bytes);
+    reply_write_count(packer, "regions", user->counters.regions);
+    reply_write_count(packer, "exports", user->counters.exports);
     put_latency(packer, &user->counters.latency);
 }
 
@@ -222,7 +217,7 @@ void report_stats(msgpack_packer *packer, struct io *io, const struct user *user
     count(io, &io->jobs->users->counters, now);
     const uint64_t *values = exact ? now : io->coarse.values;
     msgpack_pack_map(packer, 5 + map_size(FIRST));
-    put_number(packer, "uptime_s", (uv_hrtime() - io->started_ns) / UINT64_C(1000000000));
+    reply_write_count(packer, "uptime_s", (uv_hrtime() - io->started_ns) / UINT64_C(1000000000));
     put_counted(packer, FIRST, values);
     reply_write_str(packer, "user");
     put_user(packer, io, user);
@@ -236,16 +231,16 @@ void report_stats(msgpack_packer *packer, struct io *io, const struct user *user
     put_counted(packer, QUEUE, values);
     reply_write_str(packer, "staging");
     msgpack_pack_map(packer, 1 + map_size(STAGING));
-    put_number(packer, "bytes", io->jobs->devices->arena.bytes);
+    reply_write_count(packer, "bytes", io->jobs->devices->arena.bytes);
     put_counted(packer, STAGING, values);
 }
 
 static void put_field(msgpack_packer *packer, const struct field *field)
 {
     msgpack_pack_map(packer, 7);
-    put_number(packer, "field", field->id);
+    reply_write_count(packer, "field", field->id);
     reply_write_type(packer, &field->type);
-    put_number(packer, "bytes", field->memory.bytes);
+    reply_write_count(packer, "bytes", field->memory.bytes);
     put_text(packer, "device", field->device->name);
     reply_write_str(packer, "exported");
     (field_is_exported(field) ? msgpack_pack_true : msgpack_pack_false)(packer);
