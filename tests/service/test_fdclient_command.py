@@ -1,8 +1,10 @@
 """The fdclient command against the real daemon: files, shapes, names, errors, exit statuses."""
 
+import contextlib
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
@@ -16,6 +18,7 @@ from fdtest import (BUILD, Client, Daemon, PATIENCE_S, binary, derivative, diffu
                     sanitized, wave)
 
 REFUSED, USAGE, CONNECTION, FILE, RETRY, INTERRUPTED = 1, 2, 3, 4, 5, 130
+SYSTEM_SOCKET = "/run/fdserver/fdserver.sock"
 
 
 @pytest.fixture
@@ -249,6 +252,22 @@ def test_resident_vector_fields(run, tmp_path):
     assert len(run("list").stdout.splitlines()) <= 1
 
 
+@pytest.mark.skipif(os.path.exists(SYSTEM_SOCKET), reason="a server is installed here")
+def test_the_server_without_an_address(daemon, tmp_path):
+    """It is the user's own where the system has none."""
+    env = {name: value for name, value in os.environ.items() if name != "FDSERVER_SOCKET"}
+    own = tmp_path / "fdserver.sock"
+
+    def ping():
+        return subprocess.run([binary("fdclient"), "ping"], env=env | {"XDG_RUNTIME_DIR": str(tmp_path)}, text=True,
+                              capture_output=True, timeout=PATIENCE_S)
+
+    ended = ping()
+    assert ended.returncode == CONNECTION and SYSTEM_SOCKET in ended.stderr and str(own) in ended.stderr
+    own.symlink_to(daemon.path)
+    assert ping().returncode == 0
+
+
 def test_no_server(run, tmp_path):
     for address in ("unix:/nowhere/fdserver.sock", f"unix:{tmp_path}"):
         run("ping", status=CONNECTION, socket=address)
@@ -372,11 +391,11 @@ def handles(pid, number):
     return int(caught.split()[1], 16) >> number - 1 & 1
 
 
-def start_forever(daemon, tmp_path, n, *arguments, **env):
+def start_forever(daemon, tmp_path, n, *arguments, stderr=subprocess.PIPE, **env):
     """Start a submission of n² points that does not end."""
     wave(n, n).tofile(tmp_path / "field.bin")
     command = [binary("fdclient"), "submit", "field.bin", "--shape", f"{n},{n}", *FOREVER, *arguments]
-    return subprocess.Popen([str(part) for part in command], cwd=tmp_path, text=True, stderr=subprocess.PIPE,
+    return subprocess.Popen([str(part) for part in command], cwd=tmp_path, text=True, stderr=stderr,
                             env=os.environ | {"FDSERVER_SOCKET": f"unix:{daemon.path}"} | env)
 
 
@@ -421,6 +440,23 @@ def test_ctrl_c_leaves_a_detached_job_alone(tmp_path):
             eventually(lambda: client.call("stats")["connections"] == 1, "its connection gone")
             stats = client.call("stats")
             assert stats["queue"]["running"] == 1 and stats["user"]["cancelled"] == 0
+
+
+def test_a_terminal_shows_the_steps_that_are_done(daemon, tmp_path):
+    """In one line, which is cleared when the job has ended."""
+    terminal, end = pty.openpty()
+    process = start_forever(daemon, tmp_path, 64, stderr=end)
+    os.close(end)
+    said = b""
+    while not re.search(rb"\d+ of \d+ steps, \d+%\x1b\[K", said):
+        said += os.read(terminal, 4096)
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(OSError):  # there is nobody at the other end
+        while True:
+            said += os.read(terminal, 4096)
+    os.close(terminal)
+    assert process.wait(PATIENCE_S) == INTERRUPTED
+    assert re.search(rb"steps, \d+%\x1b\[K\r\x1b\[Kfdclient: CANCELLED: cancelled\r\n$", said)
 
 
 def test_a_timeout(run, tmp_path):
