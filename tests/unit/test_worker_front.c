@@ -230,6 +230,25 @@ TEST(test_signals_are_for_the_front, setup, teardown)
     ping();
 }
 
+static void order_kernel(uint64_t slot, uint64_t bytes, int memfd)
+{
+    const struct channel_message message = {.type = CHANNEL_KERNEL,
+                                            .u.kernel = {.slot = slot, .bytes = bytes}};
+    order_with(&message, memfd);
+    close(memfd);
+}
+
+/* What the front may send a worker whose device has no use for it. */
+TEST(test_a_kernel_for_the_host, setup, teardown)
+{
+    static const uint8_t image[3 * 4096];
+    if (strncmp(device_name(), "host", 4) != 0)
+        skip();
+    order_kernel(0, sizeof image, channel_sealed(image, sizeof image));
+    order_kernel(CHANNEL_KERNELS - 1, sizeof image, channel_sealed(image, sizeof image));
+    ping();
+}
+
 /* --- ends --- */
 
 TEST(test_closing_ends_it)
@@ -289,6 +308,15 @@ static void break_orders(int i)
         front.next_id--;
         allocate(16);
     }
+}
+
+/* A slot or a size that there is none of, and less than that in the memfd. */
+static void break_kernels(int i)
+{
+    static const uint8_t image[4096];
+    static const uint64_t slots[] = {CHANNEL_KERNELS, 0, 0, 0};
+    static const uint64_t bytes[] = {4096, 0, CHANNEL_KERNEL_BYTES + 1, 4097};
+    order_kernel(slots[i], bytes[i], channel_sealed(image, sizeof image));
 }
 
 static void break_measures(int i)
@@ -592,6 +620,7 @@ TEST(test_a_broken_front)
         void (*breaks)(int i);
         int cases;
     } rules[] = {{break_orders, 8},
+                 {break_kernels, 4},
                  {break_measures, 5},
                  {break_copies, 4},
                  {break_runs, 6},
