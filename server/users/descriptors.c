@@ -135,14 +135,17 @@ static void *run_closer(void *context)
 
 /* --- sockets that are closed with descriptors in them ---
  *
- *   dispose_of() → a socketpair → the collector → once 256 are there, or after 100 ms → a thread
- *   (our own is closed)           (own table)                 with that table, which ends */
+ *   dispose_of() → a socketpair → the collector → once it is full, or after 100 ms → a thread
+ *   (our own is closed)           (own table)                with that table, which ends
+ *
+ * None of the closes before the last can wait: the collector takes a socket when our own is closed,
+ * and takes none for which its table has no room, since the kernel would close that one at once. */
 
 enum { COLLECTED_MOST = 256, COLLECTED_MS = 100 };
 
 static int entrance = -1, outlet = -1;
-static _Atomic uint64_t closed; /* the number of sockets of which our own descriptor is closed */
-static sem_t let_go, seen;      /* between the collector and one thread that is to end */
+static sem_t closed;       /* the number of sockets that only the socketpair holds */
+static sem_t let_go, seen; /* between the collector and one thread that is to end */
 
 /* Ends when the collector has left the table to it, and the descriptors with it. */
 static void *last_holder(void *unused)
@@ -166,16 +169,17 @@ static bool dispose_all(void)
     return is_apart;
 }
 
-/* Take the next socket into this thread's table; if that is full, the kernel has closed it. False:
- * none has come in time. */
+/* Take the next socket into this thread's table. False: none has come in time. */
 static bool collect(int timeout_ms)
 {
     struct pollfd outlet_polled = {.fd = outlet, .events = POLLIN};
     char byte;
     int socket;
-    return poll(&outlet_polled, 1, timeout_ms) > 0 &&
-           (rights_receive(outlet, &byte, sizeof byte, MSG_DONTWAIT, &socket) > 0 ||
-            errno == EMSGSIZE);
+    if (poll(&outlet_polled, 1, timeout_ms) <= 0)
+        return false;
+    sem_wait(&closed);
+    rights_receive(outlet, &byte, sizeof byte, MSG_DONTWAIT, &socket);
+    return true;
 }
 
 static void *collector(void *unused)
@@ -186,20 +190,21 @@ static void *collector(void *unused)
         shutdown(outlet, SHUT_RDWR); /* nothing is taken */
         return NULL;
     }
-    uint64_t taken = 0, disposed = 0;
-    for (;;) {
-        const bool comes = collect(taken > disposed ? COLLECTED_MS : -1);
-        taken += comes;
-        if (comes && taken - disposed < COLLECTED_MOST)
-            continue;
-        /* Not before dispose_of() has closed its descriptor: that must not be the last close. */
-        if (taken > disposed && closed >= taken && dispose_all())
-            disposed = taken;
+    const uint64_t room = descriptors_most - OWN;
+    const uint64_t most = room < COLLECTED_MOST ? room : COLLECTED_MOST;
+    for (uint64_t held = 0;;) {
+        if (held < most && collect(held ? COLLECTED_MS : -1))
+            held++;
+        else if (dispose_all())
+            held = 0;
+        else
+            poll(NULL, 0, COLLECTED_MS); /* the others wait in the socketpair */
     }
 }
 
 static bool open_disposal(void)
 {
+    sem_init(&closed, 0, 0);
     sem_init(&let_go, 0, 0);
     sem_init(&seen, 0, 0);
     entrance = rights_thread(collector, &outlet, "dispose of what peers pass");
@@ -214,7 +219,7 @@ static bool dispose_of(int socket)
     if (rights_send(entrance, &piece, 1, socket) != 1)
         return false;
     close(socket);
-    closed++;
+    sem_post(&closed);
     return true;
 }
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import resource
+import select
 import signal
 import socket
 
@@ -154,6 +155,14 @@ def pass_unread(path, descriptor):
         stranger.closed_by_server()
 
 
+def leave_to_the_server(daemon, client, file, message):
+    """Pass a file that nobody but the server has when it comes to it."""
+    os.kill(daemon.pid, signal.SIGSTOP)
+    socket.send_fds(client.socket, [message], [file.fileno()])
+    file.close()
+    os.kill(daemon.pid, signal.SIGCONT)
+
+
 @contextlib.contextmanager
 def hanging(tmp_path):
     """A daemon to which a user has passed the most hanging descriptors that may wait; and closed connections with
@@ -179,16 +188,28 @@ def hanging(tmp_path):
         (tmp_path / "hang.go").touch()
 
 
+def disposal_goes_on(path):
+    """Is a descriptor that is left in a connection closed soon?"""
+    reader, writer = os.pipe()
+    pass_unread(path, writer)
+    os.close(writer)
+    closed, _, _ = select.select([reader], [], [], 10)
+    os.close(reader)
+    return bool(closed)
+
+
 @needs_preload
 def test_the_loop_never_closes_what_waits(tmp_path):
     """However many connections end with a descriptor in them, new ones are accepted and a worker is restarted."""
     with hanging(tmp_path) as (daemon, other), lingering_socket(1000) as lingering:
-        os.kill(daemon.pid, signal.SIGSTOP)  # so that the last to have it is not us
+        with open(tmp_path / "hang", "rb") as file:
+            assert disposal_goes_on(daemon.path), "others before"
+            for _ in range(MOST):  # in a row: as many as a table has room for
+                pass_unread(daemon.path, file.fileno())
         last = Client(daemon.path)
-        socket.send_fds(last.socket, [request_bytes(0, "ping", {})], [lingering.fileno()])
-        lingering.close()
-        os.kill(daemon.pid, signal.SIGCONT)
+        leave_to_the_server(daemon, last, lingering, request_bytes(0, "ping", {}))
         assert last.closed_by_server() == []
+        assert disposal_goes_on(daemon.path)
         assert_serves(other)
         restart_worker(other)
         with Client(daemon.path) as client:

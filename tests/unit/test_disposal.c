@@ -30,8 +30,8 @@ int __wrap_close(int descriptor)
 TEST(our_own_close_is_never_the_last_one)
 {
     char byte = 0;
-    struct passing_account account = {.awaiting = 5}; /* more than are left of a quarter of 16 */
-    assert_true(passing_open(16));
+    struct passing_account account = {.awaiting = 17}; /* more than a quarter of 64 */
+    assert_true(passing_open(64));
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, inside), 0);
     assert_int_equal(rights_send(ends[1], &(struct iovec){&byte, 1}, 1, inside[0]), 1);
