@@ -49,6 +49,8 @@ static void on_listener_poll(uv_poll_t *poll, int status, int events)
             }
             return;
         }
+        /* Else a read passes over an out-of-band byte, and closes what was passed with it. */
+        setsockopt(descriptor, SOL_SOCKET, SO_OOBINLINE, &(int){1}, sizeof(int));
         connection_open(io, descriptor);
         if (descriptors_are_few(io->jobs->users, descriptor)) {
             log_warning("few descriptors are left: nobody can connect until there are more");

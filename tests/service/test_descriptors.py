@@ -6,6 +6,7 @@ import resource
 import select
 import signal
 import socket
+import struct
 
 import numpy
 import pytest
@@ -155,10 +156,11 @@ def pass_unread(path, descriptor):
         stranger.closed_by_server()
 
 
-def leave_to_the_server(daemon, client, file, message):
+def leave_to_the_server(daemon, client, file, message, flags=0):
     """Pass a file that nobody but the server has when it comes to it."""
     os.kill(daemon.pid, signal.SIGSTOP)
-    socket.send_fds(client.socket, [message], [file.fileno()])
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", file.fileno()))
+    client.socket.sendmsg([message], [rights], flags)  # send_fds() ignores its flags
     file.close()
     os.kill(daemon.pid, signal.SIGCONT)
 
@@ -214,6 +216,17 @@ def test_the_loop_never_closes_what_waits(tmp_path):
         restart_worker(other)
         with Client(daemon.path) as client:
             assert_serves(client)
+
+
+def test_what_comes_out_of_band_is_not_closed_by_the_loop():
+    """As the kernel closes it in a read that passes over such a byte."""
+    message = request_bytes(0, "ping", {})
+    with Daemon() as daemon, lingering_socket(1000) as lingering:
+        stranger = daemon.client()
+        leave_to_the_server(daemon, stranger, lingering, message[:1], socket.MSG_OOB)
+        stranger.send_bytes(message[1:])
+        assert stranger.error(0).code == "PROTOCOL"
+        assert_serves(daemon.client())
 
 
 @needs_preload
