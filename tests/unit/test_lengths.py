@@ -21,8 +21,6 @@ ALLOWED = {
     ("gpu/cuda/faces_x.cu", "faces_x_kernel"),
     ("gpu/cuda/frame.cuh", "frame_tile"),
     ("gpu/cuda/gradient.cu", "gradient_kernel"),
-    ("gpu/cuda/gradient.cu", "launch_column"),
-    ("gpu/cuda/march.cu", "march_kernel"),
     ("gpu/cuda/streaming_2d.cu", "streaming_2d_kernel"),
     ("gpu/cuda/streaming_3d.cu", "streaming_3d_kernel"),
     ("gpu/cuda/streaming_3d_indexed.cu", "streaming_3d_indexed_kernel"),
