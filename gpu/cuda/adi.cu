@@ -158,12 +158,14 @@ static uint64_t find_lines(const struct launch *launch, uint64_t pass, uint64_t 
     return pass + 1 - begin;
 }
 
-extern "C" cudaError_t adi_launch(const struct launch *launch_, int slot, cudaStream_t stream)
+extern "C" cudaError_t adi_launch(const struct launch *launch_, int slot, int units,
+                                  cudaStream_t stream)
 {
     const struct plan *plan = launch_->plan;
     const uint64_t end = launch_->to / plan->lines;
     struct adi_lines lines = {};
     lines.slot = slot;
+    lines.units = units;
     cudaError_t error = cudaSuccess;
     for (uint64_t pass = launch_->from / plan->lines; pass < end && error == cudaSuccess;) {
         const uint64_t solved = find_lines(launch_, pass, end, &lines);

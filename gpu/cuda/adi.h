@@ -12,12 +12,12 @@
 
 __BEGIN_DECLS
 
-/* The launch's passes, whole; the slot holds the plan. */
-cudaError_t adi_launch(const struct launch *launch, int slot, cudaStream_t stream);
+/* The launch's passes, whole; the slot holds the plan. units: multiprocessors. */
+cudaError_t adi_launch(const struct launch *launch, int slot, int units, cudaStream_t stream);
 
 /* A solve of all lines along an axis, with the stages about it where they are fused. */
 struct adi_lines {
-    int axis, slot;
+    int axis, slot, units;
     const void *read; /* what the lines are to be; their rate along the axis (rated): u */
     void *write;      /* the solutions, read where they are not `rated`; base + these, or */
     const void *base; /* NULL: these alone */

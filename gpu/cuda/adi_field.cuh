@@ -1,416 +1,490 @@
-/* Solves where κ is a field: the matrix is made and eliminated on the way. How many lines a
- * multiprocessor has room for bounds the speed, so that of a point one number is kept there: first
- * κ, then the factor p. The numbers themselves, and the corner's solution z, pass through rings of
- * a few chunks from device memory and back; the second cache holds most of what comes back. */
+/* Solves where κ is a field: the matrix is made and eliminated on the way. A row waits some 40
+ * cycles for the one before, so that many lines must be under way at once. Of a point two numbers
+ * last from the first sweep to the second: the factor p, in shared memory in the place of κ, and
+ * s, the eliminated right side, in registers in the place of the number itself. The warps of a
+ * block share its lines: each has some of their rows, makes their equations while others
+ * eliminate, and hands what the next row needs to the warp that has it. Lines with more rows than
+ * the warps have are solved in segments, which pass through device memory between the sweeps. */
 #pragma once
 
-#include "gpu/cuda/adi_tile.cuh"
+#include "gpu/cuda/adi_equation.cuh"
+#include "gpu/cuda/barrier.cuh"
 
-/* What the first sweep knows of the row before, and of the row that is next to be eliminated. */
-template <typename T> struct eliminated {
-    T q, above, y, z;
-    T k, own, sum, flux; /* sum: of κ there and in the row before; flux: what flows between them */
-    uint32_t far; /* the largest distance of a divisor's bits: beyond NEAR some q may be wrong */
-};
+/* Numbers of each line in shared memory. Of each warp: those of a batch, what it and the warp after
+ * it hand on to each other, and what they hand back. From `ends` on: the equations of the ends, and
+ * what goes around the corner. */
+enum { ON = DIVIDED, BACK = ON + 4, NUMBERS = BACK + 2 };
+enum { AROUND = 2 * END_NUMBERS, ENDS = AROUND + 2 };
 
-/* The equation of a row: minus what is beside the diagonal. */
-template <typename T> struct equation {
-    T below, diagonal, above, right;
-};
-
-/* 1 / d. A division branches to what the ends of the exponent's range need, and every row waits for
- * the one before: between these ends the hardware's approximation and a step of Newton's method are
- * rounded right, as the division does it there. */
-#ifdef __CUDA_ARCH__
-enum { EXPONENT = 100 };
-#else
-enum { EXPONENT = 3 }; /* for tests */
-#endif
-enum : uint32_t { FLOAT_ONE = 127, NEAR_BEGIN = (FLOAT_ONE - EXPONENT) << 23 };
-enum : uint32_t { NEAR = 2u * EXPONENT << 23 };
-
-static __device__ __forceinline__ double reciprocal(double d, uint32_t &)
-{
-    return 1 / d;
-}
-static __device__ __forceinline__ float reciprocal(float d, uint32_t &far)
-{
-    uint32_t bits;
-    memcpy(&bits, &d, sizeof bits);
-    far = max(far, bits - NEAR_BEGIN); /* of what is not above 0, too */
-#ifdef __CUDA_ARCH__
-    float r;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
-    return __fmaf_rn(r, __fmaf_rn(-d, r, 1.0f), r);
-#else
-    return far >= NEAR ? 0.0f : 1 / d;
-#endif
-}
-
-/* A row is known up to its elimination; right_z: of the corner's solution. */
-template <bool CORNER, bool EXACT, typename T>
-static __device__ __forceinline__ void eliminate_row(eliminated<T> &row, const equation<T> &of,
-                                                     T right_z, T *s, T *p, T *z)
-{
-    const T m = of.below * row.q;
-    const T diagonal = fused(-m, row.above, of.diagonal);
-    row.y = fused(m, row.y, of.right);
-    row.q = EXACT ? (T)1 / diagonal : reciprocal(diagonal, row.far);
-    row.above = of.above;
-    *s = row.q * row.y;
-    *p = of.above * row.q;
-    if (CORNER) {
-        row.z = fused(m, row.z, right_z);
-        *z = row.q * row.z;
-    }
-}
-
-template <typename T, class Lines, bool CORNER> struct field_lines {
-    enum { STEP = Lines::STEP, ROWS = FIELD_ROWS, RING = FIELD_SLOTS * ROWS };
-    typedef pack<T, Lines::WIDTH> chunk_of_base[Lines::EACH];
+/* A thread's line, and the rows of it that its warp has. */
+template <typename T, class Lines, bool CORNER> struct field_line {
+    enum { ROWS = field_sizes<T>::ROWS };
     const solve_work<T> &work;
+    const int64_t block;
     const Lines at;
-    const struct adi *adi;
-    const bool works; /* all copy */
-    const int n, chunks;
-    T *const tile, *const p, *const s, *const z;
-    equation<T> low, high;
-    bool held;
-    T weight, half, dt, source_value;
-    const T *source;
+    const struct adi *const adi;
+    /* Lines are solved from the first warp on, the next from the last on, which has solved the end
+     * of those before: it is the first that is free. */
+    const bool reversed;
+    const int n, warp, warps, part;
+    T *const tile, *const tile_z, *const numbers, *const ends; /* the last: of the line */
+    int begin, rows; /* those of the warp, in the present segment */
+    T number[ROWS];  /* of these: the right side, then s */
     eliminated<T> row;
-    T x, corner; /* the solution, and that of the corner's column, in the row before */
+    T x, corner; /* the solution, and that of the corner's column, in the row after */
 
-    __device__ __forceinline__ field_lines(const solve_work<T> &of)
-        : work(of), at(of), adi(adi_of(of.slot)), works(threadIdx.x < Lines::COUNT), n((int)of.n),
-          chunks((n + ROWS - 1) / ROWS), tile((T *)shared_memory), p(at.at(tile, 0)),
-          s(at.at(tile, n)), z(at.at(tile, n + RING))
+    __device__ __forceinline__ field_line(const solve_work<T> &of, int64_t block, bool reversed)
+        : work(of), block(block), at(of, block), adi(&of.adi), reversed(reversed), n((int)of.n),
+          warp((int)threadIdx.x / WARP), warps((int)blockDim.x / WARP),
+          part(reversed ? warps - 1 - warp : warp), tile((T *)shared_memory),
+          tile_z(tile + of.tile), numbers(tile + (CORNER ? 2 : 1) * of.tile),
+          ends(numbers + warps * NUMBERS * WARP + lane())
     {
-    }
-    __device__ __forceinline__ int rows_of(int c) const
-    {
-        return min(n - c * ROWS, (int)ROWS);
-    }
-    /* The row of the tile where a chunk is in the ring. */
-    __device__ __forceinline__ int slot_of(int c) const
-    {
-        return n + c % FIELD_SLOTS * ROWS;
-    }
-    static __device__ __forceinline__ int ring(int i)
-    {
-        return i % RING * STEP;
     }
 
-    __device__ __forceinline__ void bring_equations(int c)
+    /* --- the rows of the warp --- */
+
+    __device__ __forceinline__ void enter(int segment)
     {
-        if (c < chunks) {
-            at.load(tile, slot_of(c), work.read, c * ROWS, rows_of(c));
-            at.load(tile, c * ROWS, work.k, c * ROWS, rows_of(c));
-        }
+        begin = (segment * warps + part) * work.rows;
+        rows = max(0, min(n - begin, work.rows));
+    }
+    __device__ __forceinline__ bool is_kept(int segment) const
+    {
+        return segment + 1 < work.segments;
+    }
+    __device__ __forceinline__ bool has_last() const
+    {
+        return begin < n && begin + rows == n;
+    }
+    __device__ __forceinline__ T *place(T *of, int i) const
+    {
+        return at.at(of, warp * work.rows + i);
+    }
+    __device__ __forceinline__ void ask(T *to, const T *from) const
+    {
+        __syncwarp();
+        at.load(to, warp * work.rows, from, begin, rows);
         __pipeline_commit();
     }
-    /* A chunk leaves its place in the ring to `next`, if there is such a one. */
-    __device__ __forceinline__ void keep(int c, int next)
+    __device__ __forceinline__ void wait() const
     {
-        __syncwarp();
-        if (next < 0 || next >= chunks)
-            return;
-        at.store(tile, slot_of(c), 0, work.kept, c * ROWS, rows_of(c));
-        if (CORNER)
-            at.store(tile, RING + slot_of(c), 0, work.spare[1], c * ROWS, rows_of(c));
+        __pipeline_wait_prior(0);
         __syncwarp();
     }
-    __device__ __forceinline__ void bring_back(int c)
+    __device__ __forceinline__ void store(const T *from, T *to, const T *base) const
     {
-        if (c >= 0 && c < chunks) {
-            at.load(tile, slot_of(c), work.kept, c * ROWS, rows_of(c));
-            if (CORNER)
-                at.load(tile, RING + slot_of(c), work.spare[1], c * ROWS, rows_of(c));
-        }
-        __pipeline_commit();
-    }
-    __device__ __forceinline__ void foresee_base(int c) const
-    {
-        if (work.base && c >= 0 && c < chunks)
-            at.foresee_rows(work.base, c * ROWS, rows_of(c));
-    }
-    __device__ __forceinline__ void load_base(int c, chunk_of_base &base) const
-    {
-        const tile_part part = at.part(slot_of(c), c * ROWS, rows_of(c));
-#pragma unroll
-        for (int k = 0; k < Lines::EACH; k++)
-            if (work.base && k < part.count)
-                base[k] = plain_pack<Lines::WIDTH>(work.base + part.at + k * part.stride);
-    }
-    __device__ __forceinline__ void store(int c, const chunk_of_base &base) const
-    {
-        const tile_part part = at.part(slot_of(c), c * ROWS, rows_of(c));
         __syncwarp();
-#pragma unroll
-        for (int k = 0; k < Lines::EACH; k++) {
-            if (k >= part.count)
-                break;
-            auto own = plain_pack<Lines::WIDTH>(tile + part.place + k * part.step);
-#pragma unroll
-            for (int v = 0; v < Lines::WIDTH; v++)
-                own.v[v] = work.base ? base[k].v[v] + own.v[v] : own.v[v];
-            store_pack(work.write + part.at + k * part.stride, own);
-        }
+        at.store(from, warp * work.rows, base, to, begin, rows);
         __syncwarp();
     }
 
-    /* The ends' rows, by the contract's own functions, which read the line where it lies. */
-    __device__ __forceinline__ equation<T> end_row(int side, int64_t (&point)[AXIS_COUNT],
-                                                   int64_t field) const
+    static __device__ __forceinline__ int batches_of(int rows)
     {
-        equation<T> end;
-        const int64_t i = side == SIDE_LOW ? 0 : n - 1;
-        matrix_row(&adi->axis[work.axis], work.k + at.own, i, &end.below, &end.diagonal,
-                   &end.above);
-        point[work.axis] = i;
-        end.right = work.rated ? rate(adi, &work.operands, work.axis,
-                                      work.read + field * (int64_t)adi->points, field, point)
-                               : (T)0;
-        return end;
+        return (rows + DIVIDED - 1) / DIVIDED;
     }
-    __device__ __forceinline__ void read_ends()
+    /* Work on so many batches of numbers, from the first row on, always in the same registers,
+     * through which the numbers rotate: unrolled, the loop is no faster and too long for the cache
+     * of instructions. work(row of the first, the batch, the number after it). */
+    template <class Work> __device__ __forceinline__ void upwards(int batches, Work work)
     {
-        low = high = {(T)0, (T)1, (T)0, (T)0};
-        held = false;
-        if (!at.solves)
-            return;
-        const int64_t place = at.own % (int64_t)adi->points, field = at.own / (int64_t)adi->points;
-        const int64_t nx = adi->axis[AXIS_X].n, ny = adi->axis[AXIS_Y].n;
-        int64_t point[AXIS_COUNT] = {place % nx, place / nx % ny, place / nx / ny};
-        low = end_row(SIDE_LOW, point, field);
-        high = end_row(SIDE_HIGH, point, field);
-        point[work.axis] = 1;
-        held = holder(adi, point, (T)0) >= 0;
-    }
-    __device__ __forceinline__ void begin()
-    {
-        const struct adi_axis *axis = &adi->axis[work.axis];
-        bring_equations(0);
-        read_ends(); /* loads wait for the copies that were asked for before them */
-        for (int c = 1; c < FIELD_SLOTS; c++)
-            bring_equations(c);
-        weight = (T)axis->weight;
-        half = (T)0.5 * weight;
-        dt = (T)adi->dt;
-        source_value = (T)adi->source_value;
-        source = work.rated && work.axis == AXIS_Z && adi->source && at.solves
-                     ? (const T *)work.operands.at[OPERAND_SOURCE] + at.own
-                     : nullptr;
-        /* 0 · −0 leaves every right side as it is */
-        row = {(T)0, (T)0, (T)-0.0, (T)0, (T)0, (T)0, (T)0, (T)0, 0};
-    }
-
-    /* To the next row: the conductance to it, and what flows. */
-    __device__ __forceinline__ void step(T k_next, T next)
-    {
-        row.sum = k_next + row.k;
-        row.flux = row.sum * (next - row.own);
-        row.k = k_next;
-        row.own = next;
-    }
-    /* The row before the one whose κ and number are given, which are still in the tile. RATED: its
-     * right side is the rate along the line. */
-    template <bool EXACT, bool RATED>
-    __device__ __forceinline__ void eliminate_next(T k_next, T next, T from_source, T *to_s,
-                                                   T *to_p, T *to_z)
-    {
-        const T below = half * row.sum, flux_below = row.flux;
-        T right = row.own;
-        step(k_next, next);
-        const T above = half * row.sum;
-        if (RATED) {
-            right = fused(weight, row.flux - flux_below, (T)0);
-            right = work.axis == AXIS_Z ? fused(dt, from_source, right) : right;
-            right = held ? (T)0 : right;
-        }
-        const equation<T> of = {below, (T)1 + (below + above), above, right};
-        eliminate_row<CORNER, EXACT>(row, of, (T)0, to_s, to_p, to_z);
-    }
-    template <bool SOURCED> __device__ __forceinline__ T source_of(int i) const
-    {
-        return SOURCED ? source[i * at.stride] : source_value;
-    }
-    template <bool RATED, bool SOURCED> __device__ __forceinline__ void eliminate_one(int next)
-    {
-        const int i = next - 1, to = ring(i);
-        eliminate_next<true, RATED>(p[next * STEP], s[ring(next)], source_of<SOURCED>(i), s + to,
-                                    p + i * STEP, z + to);
-    }
-    /* The rows before DIVIDED ones from `next` on, a multiple of DIVIDED: their data are read
-     * before the first of them is eliminated. */
-    template <bool RATED, bool SOURCED> __device__ __forceinline__ void eliminate_batch(int next)
-    {
-        T *const p_next = p + next * STEP;
-        const int own = ring(next), before = ring(next - 1);
-        T k[DIVIDED], number[DIVIDED], from_source[DIVIDED];
+        auto once = [&](auto works, int b) {
+            T some[DIVIDED];
 #pragma unroll
-        for (int j = 0; j < DIVIDED; j++) {
-            k[j] = p_next[j * STEP];
-            number[j] = s[own + j * STEP];
-            from_source[j] = source_of<SOURCED>(next - 1 + j);
-        }
-        auto eliminate = [&](auto exact) {
+            for (int v = 0; v < DIVIDED; v++)
+                some[v] = number[v];
+            const T next = number[DIVIDED];
 #pragma unroll
-            for (int j = 0; j < DIVIDED; j++) {
-                const int to = j == 0 ? before : own + (j - 1) * STEP;
-                eliminate_next<decltype(exact)::value, RATED>(
-                    k[j], number[j], from_source[j], s + to, p_next + (j - 1) * STEP, z + to);
-            }
+            for (int j = 0; j + DIVIDED < ROWS; j++)
+                number[j] = number[j + DIVIDED];
+            if (decltype(works)::value)
+                work(b * DIVIDED, some, next);
+#pragma unroll
+            for (int v = 0; v < DIVIDED; v++)
+                number[ROWS - DIVIDED + v] = some[v];
         };
-        const eliminated<T> at_first = row;
-        eliminate(std::false_type());
-        if (row.far >= NEAR) {
-            row = at_first;
-            row.far = 0;
-            eliminate(std::true_type());
-        }
+#pragma unroll 1
+        for (int b = 0; b < batches; b++)
+            once(std::true_type(), b);
+#pragma unroll 1
+        for (int b = batches; b < ROWS / DIVIDED; b++)
+            once(std::false_type(), b);
     }
-    template <bool RATED, bool SOURCED> __device__ __forceinline__ void eliminate_rows(int c)
+    /* The same downwards, without what has left the last registers. */
+    __device__ __forceinline__ void sink()
     {
-        const int end = works ? c * ROWS + rows_of(c) : 0;
-        for (int next = c > 0 ? c * ROWS : 2; next < end;)
-            if (next % DIVIDED == 0 && next + DIVIDED <= end) {
-                eliminate_batch<RATED, SOURCED>(next);
-                next += DIVIDED;
-            } else {
-                eliminate_one<RATED, SOURCED>(next++);
-            }
-    }
-    __device__ __forceinline__ void eliminate_first()
-    {
-        row.k = p[0];
-        row.own = s[0];
-        equation<T> first = low;
-        first.below = (T)0;
-        first.diagonal = CORNER ? low.diagonal + low.diagonal : low.diagonal;
-        first.right = work.rated ? low.right : row.own;
-        step(p[STEP], s[STEP]);
-        eliminate_row<CORNER, true>(row, first, -low.diagonal, s, p, z);
-    }
-    __device__ __forceinline__ void eliminate_last()
-    {
-        const int to = ring(n - 1);
-        equation<T> last = high;
-        last.diagonal =
-            CORNER ? fused(low.below, last.above / low.diagonal, last.diagonal) : last.diagonal;
-        last.right = work.rated ? last.right : row.own;
-        eliminate_row<CORNER, true>(row, last, -last.above, s + to, p + (n - 1) * STEP, z + to);
-        x = s[to];
-        corner = CORNER ? z[to] : (T)0;
-    }
-    __device__ __forceinline__ void eliminate()
-    {
-        for (int c = 0; c < chunks; c++) {
-            __pipeline_wait_prior(FIELD_SLOTS - 2);
-            __syncwarp();
-            if (c == 0 && works)
-                eliminate_first();
-            if (!work.rated)
-                eliminate_rows<false, false>(c);
-            else if (!source)
-                eliminate_rows<true, false>(c);
-            else
-                eliminate_rows<true, true>(c);
-            if (c > 0) { /* its last row waited for this chunk's first */
-                keep(c - 1, c - 1 + FIELD_SLOTS);
-                bring_equations(c - 1 + FIELD_SLOTS);
-            }
-        }
-        if (works)
-            eliminate_last();
+#pragma unroll
+        for (int j = ROWS - 1; j >= DIVIDED; j--)
+            number[j] = number[j - DIVIDED];
     }
 
-    __device__ __forceinline__ void substitute_row(int i, T f, T r, T r_z)
+    /* --- from warp to warp --- */
+
+    __device__ __forceinline__ T *numbers_of(int warp, int which) const
     {
-        s[ring(i)] = x = fused(f, x, r);
+        return numbers + (warp * NUMBERS + which) * WARP + lane();
+    }
+    /* The warp whose numbers pass between the warps of a part and of the one before it, or after:
+     * the lower one, of the last part and the first one the last. */
+    __device__ __forceinline__ int between(int before) const
+    {
+        const int low = before != reversed ? warp - 1 : warp;
+        return low < 0 ? warps - 1 : low;
+    }
+    /* Until both have come there. */
+    __device__ __forceinline__ void meet(int between) const
+    {
+        if (warps > 1)
+            barrier_wait(1 + between, 2 * WARP);
+    }
+    __device__ __forceinline__ void hand_on() const
+    {
+        T *to = numbers_of(between(false), ON);
+        to[0] = row.q;
+        to[WARP] = row.above;
+        to[2 * WARP] = row.y;
         if (CORNER)
-            z[ring(i)] = corner = fused(f, corner, r_z);
+            to[3 * WARP] = row.z;
+        meet(between(false));
     }
-    __device__ __forceinline__ void substitute_rows(int c)
+    /* What was handed on to the warp; to its first row nothing, and 0 · −0 leaves the right side
+     * as it is. */
+    __device__ __forceinline__ void receive()
     {
-        const int begin = c * ROWS;
-        for (int i = works ? min(begin + ROWS, n - 1) - 1 : -1; i >= begin;) {
-            if (i % DIVIDED < DIVIDED - 1) {
-                substitute_row(i, p[i * STEP], s[ring(i)], CORNER ? z[ring(i)] : (T)0);
-                i--;
-                continue;
-            }
-            T f[DIVIDED], r[DIVIDED], r_z[DIVIDED];
-            const int from = i - (DIVIDED - 1), at_from = ring(from);
+        const T *from = numbers_of(between(true), ON);
+        row = {(T)0, (T)0, (T)-0.0, (T)0, 0};
+        if (begin > 0)
+            row = {from[0], from[WARP], from[2 * WARP], CORNER ? from[3 * WARP] : (T)0, 0};
+    }
+    __device__ __forceinline__ void hand_back() const
+    {
+        T *to = numbers_of(between(true), BACK);
+        to[0] = x;
+        to[WARP] = corner;
+        meet(between(true));
+    }
+    __device__ __forceinline__ void receive_back()
+    {
+        const T *from = numbers_of(between(false), BACK);
+        meet(between(false));
+        x = from[0];
+        corner = from[WARP];
+    }
+
+    /* --- the equations --- */
+
+    /* What lies beside the rows: the number and κ of the row before them, and of the row after. */
+    struct beside {
+        T before, k_before, after, k_after;
+    };
+    __device__ __forceinline__ beside look_beside() const
+    {
+        const int64_t i = at.own + begin * at.stride, end = at.own + (begin + rows) * at.stride;
+        const bool precedes = at.solves && begin > 0, follows = at.solves && begin + rows < n;
+        return {precedes ? work.read[i - at.stride] : (T)0, precedes ? work.k[i - at.stride] : (T)0,
+                follows ? work.read[end] : (T)0, follows ? work.k[end] : (T)0};
+    }
+    __device__ __forceinline__ void take_numbers(T after)
+    {
 #pragma unroll
-            for (int j = 0; j < DIVIDED; j++) {
-                f[j] = p[(from + j) * STEP];
-                r[j] = s[at_from + j * STEP];
-                r_z[j] = CORNER ? z[at_from + j * STEP] : (T)0;
-            }
+        for (int j = 0; j < ROWS; j += DIVIDED) {
+            T some[DIVIDED];
 #pragma unroll
-            for (int j = DIVIDED - 1; j >= 0; j--) {
-                s[at_from + j * STEP] = x = fused(f[j], x, r[j]);
-                if (CORNER)
-                    z[at_from + j * STEP] = corner = fused(f[j], corner, r_z[j]);
-            }
-            i = from - 1;
+            for (int v = 0; v < DIVIDED; v++)
+                some[v] = after;
+            if (j < rows)
+                Lines::get(place(tile, j), some);
+#pragma unroll
+            for (int v = 0; v < DIVIDED; v++)
+                number[j + v] = some[v];
         }
     }
-    __device__ __forceinline__ void substitute()
+    __device__ __forceinline__ void take_source(int row, T (&source)[DIVIDED]) const
     {
+        const T *from = (const T *)work.operands.at[OPERAND_SOURCE];
+#pragma unroll
+        for (int v = 0; v < DIVIDED; v++) {
+            source[v] = (T)adi->source_value;
+            if (is_sourced() && begin + row + v < n)
+                source[v] = from[at.own + (begin + row + v) * at.stride];
+        }
+    }
+    __device__ __forceinline__ bool is_sourced() const
+    {
+        return work.rated && work.axis == AXIS_Z && adi->source && at.solves;
+    }
+    /* The rows' numbers to registers and their κ to the tile, then in the place of these what is
+     * above the diagonal, and in the place of those the right sides: the numbers, or their rates
+     * along the line. */
+    __device__ __forceinline__ void make_equations()
+    {
+        const T weight = (T)adi->axis[work.axis].weight, half = (T)0.5 * weight, dt = (T)adi->dt;
+        ask(tile, work.read);
+        const beside beside = look_beside();
+        const bool held = is_held(work, at);
+        if (begin == 0)
+            make_end(work, at, SIDE_LOW, ends);
+        if (has_last())
+            make_end(work, at, SIDE_HIGH, ends);
+        wait();
+        take_numbers(beside.after);
+        ask(tile, work.k);
+        wait();
+        T flux_below =
+            rows > 0 ? (*place(tile, 0) + beside.k_before) * (number[0] - beside.before) : (T)0;
+        upwards(batches_of(rows), [&](int j, T(&some)[DIVIDED], T following) {
+            const bool ends = j + DIVIDED >= rows;
+            T k[DIVIDED + 1], own[DIVIDED + 1], source[DIVIDED], above[DIVIDED];
+            Lines::get(place(tile, j), above);
+            take_source(j, source);
+#pragma unroll
+            for (int v = 0; v < DIVIDED; v++) {
+                k[v] = above[v];
+                own[v] = some[v];
+            }
+            k[DIVIDED] = ends ? beside.k_after : *place(tile, j + DIVIDED);
+            own[DIVIDED] = ends && rows % DIVIDED == 0 ? beside.after : following;
+#pragma unroll
+            for (int v = 0; v < DIVIDED; v++) {
+                const T sum = k[v + 1] + k[v], flux = sum * (own[v + 1] - own[v]);
+                const T change = fused(weight, flux - flux_below, (T)0);
+                const T right = work.axis == AXIS_Z ? fused(dt, source[v], change) : change;
+                some[v] = !work.rated ? own[v] : held ? (T)0 : right;
+                flux_below = flux;
+                above[v] = half * sum;
+            }
+            Lines::put(place(tile, j), above);
+        });
         __syncwarp();
-        for (int c = chunks - 1; c >= 0; c--) {
-            chunk_of_base base;
-            if (!CORNER) {
-                load_base(c, base);
-                foresee_base(c - 2);
+    }
+
+    /* --- the first sweep --- */
+
+    /* DIVIDED rows from row i of the warp on, none of which is the line's last. */
+    __device__ __forceinline__ void eliminate_batch(int i, T (&some)[DIVIDED])
+    {
+        const bool first = begin + i == 0;
+        T above[DIVIDED], p[DIVIDED], z[DIVIDED];
+        Lines::get(place(tile, i), above);
+#pragma unroll
+        for (int v = 0; v < DIVIDED; v++) {
+            equation<T> of = {row.above, (T)1 + (row.above + above[v]), above[v], some[v], (T)0};
+            if (v == 0 && first)
+                of = low_end<CORNER>(ends);
+            if (v == 1 && first) { /* the first row may have another number above the diagonal */
+                of.below = above[0];
+                of.diagonal = (T)1 + (above[0] + above[v]);
             }
-            __pipeline_wait_prior(FIELD_SLOTS - 1);
-            __syncwarp();
-            substitute_rows(c);
+            eliminate_row<CORNER, false>(row, of, some[v], p[v], z[v]);
+        }
+        Lines::put(place(tile, i), p);
+        if (CORNER)
+            Lines::put(place(tile_z, i), z);
+    }
+    /* The same with divisions, of as many as there are, in the warp's numbers. Rows of the batch
+     * from the line's last on, whose solution is s, get what leaves a solution that passes them as
+     * it is: p = 1 and s = −0. */
+    __device__ __forceinline__ void eliminate_by_row(int first)
+    {
+        T *const some = numbers_of(warp, 0);
+        T below = row.above;
+#pragma unroll 1
+        for (int v = 0; v < DIVIDED; v++) {
+            T *const to_p = place(tile, first + v), above = *to_p;
+            T s = (T)-0.0, p = (T)1, z = (T)-0.0;
+            const int i = begin + first + v;
+            if (i < n) {
+                equation<T> of = {below, (T)1 + (below + above), above, some[v * WARP], (T)0};
+                if (i == 0)
+                    of = low_end<CORNER>(ends);
+                if (i == n - 1)
+                    of = high_end<CORNER>(ends);
+                eliminate_row<CORNER, true>(row, of, s, p, z);
+                below = above;
+            }
+            if (i == n - 1) {
+                ends[AROUND * WARP] = x = s;
+                ends[(AROUND + 1) * WARP] = corner = CORNER ? z : (T)0;
+                s = z = (T)-0.0;
+                p = (T)1;
+            }
+            some[v * WARP] = s;
+            *to_p = p;
             if (CORNER)
-                keep(c, c - FIELD_SLOTS);
-            else
-                store(c, base);
-            bring_back(c - FIELD_SLOTS);
+                *place(tile_z, first + v) = z;
         }
     }
-    __device__ __forceinline__ void correct(T last, T corner_last)
+    /* The batches from the one with row i of the warp on. */
+    __device__ __forceinline__ void eliminate_slowly(int i)
     {
-        const T factor = low.below / low.diagonal;
-        const T around = fused(factor, last, x) / ((T)1 + fused(factor, corner_last, corner));
-        x = fused(-corner, around, x);
-        for (int c = 0; c < chunks; c++) {
-            chunk_of_base base;
-            load_base(c, base);
-            foresee_base(c + 2);
-            __pipeline_wait_prior(FIELD_SLOTS - 1);
-            __syncwarp();
-            for (int i = c * ROWS; works && i < c * ROWS + rows_of(c); i++)
-                s[ring(i)] = fused(-z[ring(i)], around, s[ring(i)]);
-            store(c, base);
-            bring_back(c + FIELD_SLOTS);
+        for (; i < rows; i += DIVIDED) {
+#pragma unroll
+            for (int j = 0; j < ROWS; j++)
+                if (i == j / DIVIDED * DIVIDED)
+                    numbers_of(warp, 0)[j % DIVIDED * WARP] = number[j];
+            eliminate_by_row(i);
+#pragma unroll
+            for (int j = 0; j < ROWS; j++)
+                if (i == j / DIVIDED * DIVIDED)
+                    number[j] = numbers_of(warp, 0)[j % DIVIDED * WARP];
         }
+    }
+    __device__ __forceinline__ void eliminate_rows()
+    {
+        receive();
+        const int inner = has_last() ? (rows - 1) / DIVIDED : batches_of(rows);
+        upwards(inner, [&](int j, T(&some)[DIVIDED], T) { eliminate_batch(j, some); });
+        int slow = inner * DIVIDED;
+        if (__any_sync(~0u, row.far >= NEAR)) {
+            make_equations();
+            receive();
+            slow = 0;
+        }
+        eliminate_slowly(slow);
+    }
+    /* What the warp needs of the lines that come next, while others eliminate. */
+    __device__ __forceinline__ void foresee(int segment) const
+    {
+        if (work.base)
+            at.foresee_rows(work.base, begin, rows);
+        if (segment > 0 || block + gridDim.x >= work.blocks)
+            return;
+        const Lines next(work, block + gridDim.x);
+        const int there = (warps - 1 - part) * work.rows, count = min(n - there, work.rows);
+        next.foresee_rows(work.read, there, count);
+        next.foresee_rows(work.k, there, count);
+    }
+    /* For each row, with its s and where that is kept between the sweeps. */
+    template <class Pass> __device__ __forceinline__ void pass_s(Pass pass)
+    {
+        T *const kept = work.kept + at.own + begin * at.stride;
+#pragma unroll
+        for (int j = 0; j < ROWS; j++)
+            if (j < rows && at.solves)
+                pass(number[j], kept[j * at.stride]);
+    }
+    __device__ __forceinline__ void eliminate(int segment)
+    {
+        enter(segment);
+        make_equations();
+        if (begin > 0)
+            meet(between(true));
+        eliminate_rows();
+        if (is_kept(segment) || part + 1 < warps)
+            hand_on();
+        foresee(segment);
+        if (is_kept(segment)) {
+            pass_s([](T &number, T &kept) { kept = number; });
+            store(tile, work.spare[0], nullptr);
+            if (CORNER)
+                store(tile_z, work.spare[1], nullptr);
+        }
+    }
+
+    /* --- the second sweep, and a periodic line's third --- */
+
+    /* The last of the rows is the last of the registers. */
+    __device__ __forceinline__ void substitute_rows()
+    {
+#pragma unroll 1
+        for (int j = (batches_of(rows) - 1) * DIVIDED; j >= 0; j -= DIVIDED) {
+            T f[DIVIDED], z[DIVIDED] = {};
+            Lines::get(place(tile, j), f);
+            if (CORNER)
+                Lines::get(place(tile_z, j), z);
+#pragma unroll
+            for (int v = DIVIDED - 1; v >= 0; v--) {
+                x = fused(f[v], x, number[ROWS - DIVIDED + v]);
+                corner = CORNER ? fused(f[v], corner, z[v]) : (T)0;
+                f[v] = x;
+                z[v] = corner;
+            }
+            Lines::put(place(tile, j), f);
+            if (CORNER)
+                Lines::put(place(tile_z, j), z);
+            sink();
+        }
+    }
+    __device__ __forceinline__ void substitute(int segment)
+    {
+        enter(segment);
+        if (is_kept(segment)) {
+            ask(tile, work.spare[0]);
+            if (CORNER)
+                ask(tile_z, work.spare[1]);
+            pass_s([](T &number, T &kept) { number = kept; });
+            wait();
+        }
+#pragma unroll 1
+        for (int b = batches_of(rows); b < ROWS / DIVIDED; b++)
+            sink();
+        if (is_kept(segment) || part + 1 < warps)
+            receive_back();
+        if (has_last()) {
+            x = ends[AROUND * WARP];
+            corner = ends[(AROUND + 1) * WARP];
+        }
+        substitute_rows();
+        if (begin > 0)
+            hand_back();
+        if (!CORNER) {
+            store(tile, work.write, work.base);
+        } else if (work.segments > 1) {
+            store(tile, work.kept, nullptr);
+            store(tile_z, work.spare[1], nullptr);
+        }
+    }
+    /* What goes around the corner, of each line: by the warp that has the first row. */
+    __device__ __forceinline__ void turn()
+    {
+        T *const around = ends + AROUND * WARP;
+        __syncthreads();
+        if (part == 0) {
+            const T factor = ends[0] / ends[WARP];
+            around[0] = fused(factor, around[0], x) / ((T)1 + fused(factor, around[WARP], corner));
+            x = fused(-corner, around[0], x);
+        }
+        __syncthreads();
+    }
+    __device__ __forceinline__ void correct(int segment)
+    {
+        enter(segment);
+        if (work.segments > 1) {
+            ask(tile, work.kept);
+            ask(tile_z, work.spare[1]);
+            wait();
+        }
+        const T around = ends[AROUND * WARP];
+        for (int i = 0; i < rows; i++)
+            *place(tile, i) = fused(-*place(tile_z, i), around, *place(tile, i));
+        store(tile, work.write, work.base);
     }
     __device__ __forceinline__ void repeat() const
     {
         const int64_t to = at.own + n * at.stride;
-        if (adi->axis[work.axis].lines.repeats && at.solves)
+        if (adi->axis[work.axis].lines.repeats && at.solves && part == 0)
             work.write[to] = work.base ? work.base[to] + x : x;
     }
 };
 
 template <typename T, class Lines, bool CORNER>
-static __global__ void __launch_bounds__(WARP)
+static __global__ void __launch_bounds__(field_sizes<T>::WARPS *WARP,
+                                         sizeof(T) == 4 && !CORNER ? 2 : 1)
     adi_field_kernel(const __grid_constant__ solve_work<T> work)
 {
-    field_lines<T, Lines, CORNER> lines(work);
-    lines.begin();
-    lines.eliminate();
-    const T last = lines.x, corner_last = lines.corner;
-    lines.substitute();
-    if (CORNER)
-        lines.correct(last, corner_last);
-    lines.repeat();
+    bool reversed = false;
+    for (int64_t block = blockIdx.x; block < work.blocks; block += gridDim.x) {
+        field_line<T, Lines, CORNER> line(work, block, reversed);
+        for (int segment = 0; segment < work.segments; segment++)
+            line.eliminate(segment);
+        for (int segment = work.segments - 1; segment >= 0; segment--)
+            line.substitute(segment);
+        if (CORNER) {
+            line.turn();
+            for (int segment = 0; segment < work.segments; segment++)
+                line.correct(segment);
+        }
+        line.repeat();
+        reversed = !reversed;
+    }
 }

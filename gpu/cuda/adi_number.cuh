@@ -79,7 +79,7 @@ static __global__ void __launch_bounds__(WARP)
     adi_shared_kernel(const __grid_constant__ solve_work<T> work)
 {
     T *tile = (T *)shared_memory;
-    const Lines at(work);
+    const Lines at(work, blockIdx.x);
     const bool works = (int)Lines::COUNT == WARP || threadIdx.x < Lines::COUNT; /* all copy */
     const struct adi *adi = adi_of(work.slot);
     const struct tridiagonal lines = adi->axis[work.axis].lines;

@@ -12,27 +12,47 @@ enum {
     LONG_ROWS = 64,  /* of a chunk, where not all chunks are in the ring */
     BATCH = 16,      /* rows whose loads are under way at once; chunks are multiples of a warp */
     DIVIDED = 8,     /* the same where each row has a division */
-    FIELD_ROWS = 16, /* of a chunk where κ is a field */
-    FIELD_SLOTS = 4,
     BLOCKS_MOST = 32 /* of a multiprocessor */
 };
 
+/* Where κ is a field: warps of a block, and the rows that each has at most, so that two blocks
+ * (float64: one) have room for them in the registers of a multiprocessor. */
+template <typename T> struct field_sizes {
+    enum { WARPS = sizeof(T) == 4 ? 6 : 8, ROWS = sizeof(T) == 4 ? 88 : 72 };
+};
+
+static __device__ __forceinline__ int lane()
+{
+    return (int)threadIdx.x % WARP;
+}
+
 template <typename T> struct solve_work {
     int64_t count, n, stride, length; /* lines; unknowns of one; elements along it, of all of it */
+    int64_t blocks;                   /* of lines */
     int32_t slot, axis;
     int32_t rows, pitch; /* of a chunk; elements from line to line of a tile along x */
     int32_t base_slot;   /* the row of a tile from which on a chunk of a base has room */
+    int32_t segments;    /* of lines, where κ is a field; then a chunk is what a warp has */
+    int32_t tile;        /* elements of one */
     bool rated;
     const T *read, *base, *k;
-    T *write, *kept, *spare[2]; /* kept: what does not stay in the ring */
+    T *write, *kept, *spare[2]; /* kept: what does not stay in the block */
     struct operands operands;
+    struct adi adi; /* where κ is a field: what lies in constant memory keeps no row waiting */
 };
+
+/* a / b, neither negative; of 32 bits it takes a fifth of the time. */
+static __device__ __forceinline__ int64_t quotient(int64_t a, int64_t b)
+{
+    return (a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
+}
 
 /* The first element of a line. */
 template <typename T>
 static __device__ __forceinline__ int64_t begin_of(const solve_work<T> &work, int64_t line)
 {
-    return line / work.stride * work.length + line % work.stride;
+    const int64_t whole = quotient(line, work.stride);
+    return whole * work.length + line - whole * work.stride;
 }
 
 /* A thread's packs of a chunk: elements from the beginning of a tile and of an array, and from one
@@ -42,42 +62,51 @@ struct tile_part {
     int64_t at, stride;
 };
 
-/* COUNT packs of a tile, `step` elements apart there and `stride` in device memory, with what lies
- * to_base elements further added. */
+/* `count` packs of a tile, COUNT at most, `step` elements apart there and `stride` in device
+ * memory, with those of a base added, if there is one, which are `base_step` apart. */
 template <int COUNT, int V, bool BASED, typename T>
-static __device__ __forceinline__ void store_packs(const T *tile, int step, int to_base, T *to,
+static __device__ __forceinline__ void store_packs(int count, const T *tile, int step,
+                                                   const T *base, int64_t base_step, T *to,
                                                    int64_t stride)
 {
-    pack<T, V> own[COUNT], more[COUNT];
+    pack<T, V> own[COUNT] = {}, more[COUNT] = {};
 #pragma unroll
     for (int k = 0; k < COUNT; k++) {
-        own[k] = plain_pack<V>(tile + k * step);
-        if (BASED)
-            more[k] = plain_pack<V>(tile + to_base + k * step);
+        if (k < count)
+            own[k] = plain_pack<V>(tile + k * step);
+        if (BASED && k < count)
+            more[k] = plain_pack<V>(base + k * base_step);
     }
 #pragma unroll
     for (int k = 0; k < COUNT; k++, to += stride) {
 #pragma unroll
         for (int v = 0; v < V; v++)
             own[k].v[v] = BASED ? more[k].v[v] + own[k].v[v] : own[k].v[v];
-        store_pack(to, own[k]);
+        if (k < count)
+            store_pack(to, own[k]);
     }
 }
 
-/* The same for as many as there are, COUNT at once; to_base 0: no base. */
+/* The same for as many as there are, COUNT at once. */
 template <int COUNT, int V, typename T>
-static __device__ __forceinline__ void store_all(int packs, const T *tile, int step, int to_base,
-                                                 T *to, int64_t stride)
+static __device__ __forceinline__ void store_all(int packs, const T *tile, int step, const T *base,
+                                                 int64_t base_step, T *to, int64_t stride)
 {
     auto all = [&](auto based) {
-        constexpr bool BASED = decltype(based)::value;
-        int k = 0;
-        for (; k + COUNT <= packs; k += COUNT, tile += COUNT * step, to += COUNT * stride)
-            store_packs<COUNT, V, BASED>(tile, step, to_base, to, stride);
-        for (; k < packs; k++, tile += step, to += stride)
-            store_packs<1, V, BASED>(tile, step, to_base, to, stride);
+        const T *add = base;
+        for (int k = 0; k < packs; k += COUNT) {
+            if (k + COUNT <= packs)
+                store_packs<COUNT, V, decltype(based)::value>(COUNT, tile, step, add, base_step, to,
+                                                              stride);
+            else
+                store_packs<COUNT, V, decltype(based)::value>(packs - k, tile, step, add, base_step,
+                                                              to, stride);
+            tile += COUNT * step;
+            to += COUNT * stride;
+            add += decltype(based)::value ? COUNT * base_step : 0;
+        }
     };
-    if (to_base)
+    if (base)
         all(std::true_type());
     else
         all(std::false_type());
@@ -91,46 +120,44 @@ template <typename T, int LINES, int V> struct across {
         STEP = LINES,
         PACKS = LINES / V,
         TOGETHER = WARP / PACKS,
-        STORED = TOGETHER < 4 ? 8 : WARP / TOGETHER,
-        WIDTH = V,
-        EACH = FIELD_ROWS / TOGETHER
+        STORED = TOGETHER < 4 ? 8 : WARP / TOGETHER
     };
     int64_t own, pack, stride;
     bool solves, copies;
 
-    __device__ __forceinline__ across(const solve_work<T> &work)
+    __device__ __forceinline__ across(const solve_work<T> &work, int64_t block)
     {
-        const int64_t first = (int64_t)blockIdx.x * LINES;
-        const int64_t copied = first + threadIdx.x % PACKS * V;
-        solves = threadIdx.x < LINES && first + threadIdx.x < work.count;
+        const int64_t first = block * LINES;
+        const int64_t copied = first + lane() % PACKS * V;
+        solves = lane() < LINES && first + lane() < work.count;
         copies = copied < work.count;
-        own = begin_of(work, first + threadIdx.x % LINES);
+        own = begin_of(work, first + lane() % LINES);
         pack = begin_of(work, copied);
         stride = work.stride;
     }
     __device__ __forceinline__ T *at(T *tile, int row) const
     {
-        return tile + row * LINES + threadIdx.x % LINES;
+        return tile + row * LINES + lane() % LINES;
     }
-    /* BATCH rows of a thread's line. */
-    static __device__ __forceinline__ void get(const T *x, T (&r)[BATCH])
+    /* N rows of a thread's line. */
+    template <int N> static __device__ __forceinline__ void get(const T *x, T (&r)[N])
     {
 #pragma unroll
-        for (int k = 0; k < BATCH; k++)
+        for (int k = 0; k < N; k++)
             r[k] = x[k * STEP];
     }
-    static __device__ __forceinline__ void put(T *x, const T (&r)[BATCH])
+    template <int N> static __device__ __forceinline__ void put(T *x, const T (&r)[N])
     {
 #pragma unroll
-        for (int k = 0; k < BATCH; k++)
+        for (int k = 0; k < N; k++)
             x[k * STEP] = r[k];
     }
     __device__ __forceinline__ tile_part part(int row, int64_t first, int rows) const
     {
-        const int lane = threadIdx.x % PACKS * V, i = threadIdx.x / PACKS;
+        const int i = lane() / PACKS;
         return {copies && i < rows ? (rows - i + TOGETHER - 1) / TOGETHER : 0,
-                (row + i) * LINES + lane, TOGETHER * LINES, pack + (first + i) * stride,
-                TOGETHER * stride};
+                (row + i) * LINES + lane() % PACKS * V, TOGETHER * LINES,
+                pack + (first + i) * stride, TOGETHER * stride};
     }
     /* Begin to copy rows from `first` of the lines on to rows of the tile. */
     __device__ __forceinline__ void load(T *tile, int row, const T *from, int64_t first,
@@ -143,61 +170,72 @@ template <typename T, int LINES, int V> struct across {
         for (int k = 0; k < part.count; k++, tile += part.step, from += part.stride)
             __pipeline_memcpy_async(tile, from, V * sizeof(T));
     }
-    /* The rows of the tile, with what lies to_base elements further added, unless that is 0. */
+    /* The rows of the tile, with those of a base added, if there is one: the same of an array, or
+     * rows of the tile, to_base elements further. */
+    __device__ __forceinline__ void store(const T *tile, int row, const T *base, T *to,
+                                          int64_t first, int rows) const
+    {
+        const tile_part part = this->part(row, first, rows);
+        store_all<STORED, V>(part.count, tile + part.place, part.step,
+                             base ? base + part.at : nullptr, part.stride, to + part.at,
+                             part.stride);
+    }
     __device__ __forceinline__ void store(const T *tile, int row, int to_base, T *to, int64_t first,
                                           int rows) const
     {
         const tile_part part = this->part(row, first, rows);
-        store_all<STORED, V>(part.count, tile + part.place, part.step, to_base, to + part.at,
-                             part.stride);
+        tile += part.place;
+        store_all<STORED, V>(part.count, tile, part.step, to_base ? tile + to_base : nullptr,
+                             part.step, to + part.at, part.stride);
     }
-    /* Rows of a base that store() is to read. */
-    __device__ __forceinline__ void foresee_rows(const T *base, int64_t first, int rows) const
+    /* Rows that are read soon. */
+    __device__ __forceinline__ void foresee_rows(const T *of, int64_t first, int rows) const
     {
         if (copies)
-            for (int i = threadIdx.x; i < rows; i += WARP)
-                prefetch_l2(base + pack + (first + i) * stride - threadIdx.x % PACKS * V);
+            for (int i = lane(); i < rows; i += WARP)
+                for (int j = 0; j < LINES; j += 128 / (int)sizeof(T))
+                    prefetch_l2(of + pack + (first + i) * stride - lane() % PACKS * V + j);
     }
 };
 
 /* LINES lines along x, one after another in the tile. Where a thread has single rows of its line
  * (V is 1), these are an odd number of elements apart, so that the threads' rows lie in different
  * banks; where it has packs, these do. */
-template <typename T, int LINES, int V, int ROWS = WARP> struct along {
-    enum { COUNT = LINES, STEP = 1, WIDE = 16 / sizeof(T), PACKS = ROWS / V, STORED = 8 };
-    enum { WIDTH = V, TOGETHER = WARP / PACKS, EACH = LINES / TOGETHER };
-    int64_t own, stride, length;
+template <typename T, int LINES, int V> struct along {
+    enum { COUNT = LINES, STEP = 1, WIDE = 16 / sizeof(T), ROWS = WARP, PACKS = ROWS / V };
+    enum { STORED = 8, TOGETHER = WARP / PACKS };
+    int64_t first, own, stride, length;
     int lines, pitch;
     bool solves;
 
-    __device__ __forceinline__ along(const solve_work<T> &work)
+    __device__ __forceinline__ along(const solve_work<T> &work, int64_t block)
     {
-        const int64_t first = (int64_t)blockIdx.x * LINES;
+        first = block * LINES;
         lines = work.count - first < LINES ? (int)(work.count - first) : LINES;
-        solves = threadIdx.x < lines;
+        solves = lane() < lines;
         length = work.length;
-        own = (first + threadIdx.x % LINES) * length;
+        own = (first + lane() % LINES) * length;
         stride = 1;
         pitch = work.pitch;
     }
     __device__ __forceinline__ T *at(T *tile, int row) const
     {
-        return tile + threadIdx.x % LINES * pitch + row;
+        return tile + lane() % LINES * pitch + row;
     }
-    static __device__ __forceinline__ void get(const T *x, T (&r)[BATCH])
+    template <int N> static __device__ __forceinline__ void get(const T *x, T (&r)[N])
     {
 #pragma unroll
-        for (int k = 0; k < BATCH; k += WIDE) {
+        for (int k = 0; k < N; k += WIDE) {
             const auto own = shared_pack(x + k);
 #pragma unroll
             for (int v = 0; v < WIDE; v++)
                 r[k + v] = own.v[v];
         }
     }
-    static __device__ __forceinline__ void put(T *x, const T (&r)[BATCH])
+    template <int N> static __device__ __forceinline__ void put(T *x, const T (&r)[N])
     {
 #pragma unroll
-        for (int k = 0; k < BATCH; k += WIDE) {
+        for (int k = 0; k < N; k += WIDE) {
             pack<T, WIDE> own;
 #pragma unroll
             for (int v = 0; v < WIDE; v++)
@@ -206,12 +244,12 @@ template <typename T, int LINES, int V, int ROWS = WARP> struct along {
         }
     }
     /* Of ROWS rows at most. */
-    __device__ __forceinline__ tile_part part(int row, int64_t first, int rows) const
+    __device__ __forceinline__ tile_part part(int row, int64_t from, int rows) const
     {
-        const int line = threadIdx.x / PACKS, i = threadIdx.x % PACKS * V;
+        const int line = lane() / PACKS, i = lane() % PACKS * V;
         return {line < lines && i < rows ? (lines - line + TOGETHER - 1) / TOGETHER : 0,
-                line * pitch + row + i, TOGETHER * pitch,
-                ((int64_t)blockIdx.x * LINES + line) * length + first + i, TOGETHER * length};
+                line * pitch + row + i, TOGETHER * pitch, (first + line) * length + from + i,
+                TOGETHER * length};
     }
     __device__ __forceinline__ void load(T *tile, int row, const T *from, int64_t first,
                                          int rows) const
@@ -225,20 +263,32 @@ template <typename T, int LINES, int V, int ROWS = WARP> struct along {
                 __pipeline_memcpy_async(to, f, V * sizeof(T));
         }
     }
+    __device__ __forceinline__ void store(const T *tile, int row, const T *base, T *to,
+                                          int64_t first, int rows) const
+    {
+        for (int i = 0; i < rows; i += ROWS) {
+            const tile_part part = this->part(row + i, first + i, rows - i);
+            store_all<STORED, V>(part.count, tile + part.place, part.step,
+                                 base ? base + part.at : nullptr, part.stride, to + part.at,
+                                 part.stride);
+        }
+    }
     __device__ __forceinline__ void store(const T *tile, int row, int to_base, T *to, int64_t first,
                                           int rows) const
     {
         for (int i = 0; i < rows; i += ROWS) {
             const tile_part part = this->part(row + i, first + i, rows - i);
-            store_all<STORED, V>(part.count, tile + part.place, part.step, to_base, to + part.at,
-                                 part.stride);
+            const T *own = tile + part.place;
+            store_all<STORED, V>(part.count, own, part.step, to_base ? own + to_base : nullptr,
+                                 part.step, to + part.at, part.stride);
         }
     }
-    __device__ __forceinline__ void foresee_rows(const T *base, int64_t first, int rows) const
+    __device__ __forceinline__ void foresee_rows(const T *of, int64_t first, int rows) const
     {
+        enum { EACH = 128 / sizeof(T) }; /* and the line that the last of them is in */
         if (solves)
-            for (int i = 0; i < rows; i += 128 / sizeof(T))
-                prefetch_l2(base + own + first + i);
+            for (int i = 0; i < rows + EACH - 1; i += EACH)
+                prefetch_l2(of + own + first + min(i, rows - 1));
     }
 };
 

@@ -351,7 +351,7 @@ static cudaError_t launch_all(const struct launch *const launches[], unsigned jo
     if (plan->engine == PLAN_STENCIL)
         return stencil_launch(launch, slot, units, stream);
     if (plan->engine == PLAN_ADI)
-        return adi_launch(launch, slot, stream);
+        return adi_launch(launch, slot, units, stream);
     const uint64_t first = launch->from % plan->lines, count = launch->to - launch->from;
     const bool is_part = count < plan->lines;
     struct geometry geometry;

@@ -403,7 +403,7 @@ static bool check_any_probes(struct random *random, int i)
 }
 
 /* ADI with lines of several parts in a block's shared memory, or that it does not hold, along any
- * axis. */
+ * axis; in every eighth job, of a field κ, a block has several tiles of them. */
 static bool check_long_lines(struct random *random, int i)
 {
     struct failure failure;
@@ -413,12 +413,13 @@ static bool check_long_lines(struct random *random, int i)
         random_adi_job(random, 100, job);
         const int axis = (int)random_below(random, job->axes);
         for (int a = 0; a < job->axes; a++)
-            job->n[a] = a != axis ? 1 + random_below(random, 3)
+            job->n[a] = a != axis ? 1 + random_below(random, i % 8 == 1 ? 24 : 3)
                         : i % 4   ? 65 + random_below(random, 600)
                                   : 1500 + random_below(random, 9000);
         job->batch = 1;
         job->steps = 1 + (uint64_t)(i % 2);
-    } while (!job_check(job, INFINITY, &failure));
+    } while ((i % 8 == 1 && !(job->more.coefficient && job->axes == AXIS_COUNT)) ||
+             !job_check(job, INFINITY, &failure));
     return check_completed(random, &sample, i % 2);
 }
 

@@ -1,6 +1,7 @@
 /* A block of threads as fibers: each runs until a barrier, then the next. */
 #include "cuda_pipeline.h"
 #include "cuda_runtime_api.h"
+#include "gpu/cuda/barrier.cuh"
 #include "gpu/cuda/bulk.cuh"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <vector>
 
 enum { STACK_BYTES = 128 << 10, THREADS_MOST = 1024, SHARED_BYTES = 227 << 10, WARP = 32 };
+enum { BARRIERS = 16 };
 
 dim3 blockIdx, threadIdx, blockDim, gridDim;
 __thread __attribute__((aligned(128))) unsigned char shared_memory[SHARED_BYTES];
@@ -46,7 +48,11 @@ static struct {
     fiber fibers[THREADS_MOST];
     enum state states[THREADS_MOST]; /* apart, for they are looked at often */
     std::vector<box> boxes;
-    bool arrived; /* somebody, or something, since WAITS was looked at */
+    struct {
+        int count;
+        unsigned phase;
+    } barriers[BARRIERS]; /* of some warps */
+    bool arrived;         /* somebody, or something, since WAITS was looked at */
     unsigned char *stacks;
     unsigned current, count;
     void *scheduler[5];
@@ -139,6 +145,20 @@ void __pipeline_wait_prior(size_t prior)
         memcpy(one->to, one->bytes, one->count);
     }
     own->copies.erase(own->copies.begin(), own->copies.begin() + (ptrdiff_t)landed);
+}
+
+void barrier_wait(int barrier, int count)
+{
+    if (barrier < 1 || barrier >= BARRIERS || count % WARP)
+        die("a barrier that is not there, or of parts of a warp");
+    const unsigned phase = block.barriers[barrier].phase;
+    if (++block.barriers[barrier].count == count) {
+        block.barriers[barrier].count = 0;
+        block.barriers[barrier].phase++;
+        block.arrived = true;
+    }
+    while (block.barriers[barrier].phase == phase)
+        leave(WAITS);
 }
 
 /* The word of an `arrivals`: the arrivals of a phase, those still missing, the expected bytes that
@@ -302,6 +322,9 @@ static void run_block()
             die("threads of a block wait at different barriers");
     if (!block.boxes.empty())
         die("a block ended before its copies came");
+    for (int i = 0; i < BARRIERS; i++)
+        if (block.barriers[i].count != 0)
+            die("a block ended while a barrier still waited for threads");
 }
 
 /* Launches alternate between three orders of blocks (first to last, last to first, and alternating

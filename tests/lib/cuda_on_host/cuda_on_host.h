@@ -165,6 +165,14 @@ template <typename T> static inline T __shfl_xor_sync(unsigned, T value, int mas
     return shuffled(value, from >= (own / width + 1) * width ? own : from);
 }
 
+static inline bool __any_sync(unsigned, bool own)
+{
+    bool any = false;
+    for (int lane = 0; lane < warpSize; lane++)
+        any |= shuffled(own, lane);
+    return any;
+}
+
 /* --- launching --- */
 
 /* Run kernel(argument) once for each thread of each block. */
