@@ -660,6 +660,13 @@ static bool check_names(struct random *random, int i)
     return ok;
 }
 
+/* ASan's build, three times as slow, looks for wrong indices, which fewer jobs have as well. */
+#ifdef __SANITIZE_ADDRESS__
+enum { SHARE = 2 };
+#else
+enum { SHARE = 1 };
+#endif
+
 static const struct kind {
     const char *name;
     int count;
@@ -699,7 +706,7 @@ int main(int argc, char **argv)
         for (int i = 1; i < argc; i++)
             if (strcmp(argv[i], kinds[f].name) == 0)
                 wanted = true, known++;
-        for (int i = 0; wanted && i < kinds[f].count; i++, jobs++)
+        for (int i = 0; wanted && i * SHARE < kinds[f].count; i++, jobs++)
             differ += !kinds[f].check(&random, i);
     }
     printf("%d copies, measures and jobs, %d differ\n", jobs, differ);
