@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""One user's jobs on one device of a node and on all that are given, in one run.
+
+    bench/scale.py --build build/release --devices cuda:0,cuda:1 --json scale.json [--seconds 3]
+
+The loads are bench_load's. Every job is free to run on any device (`placement` is not given), so what
+is measured includes the front, which is one process for all of them.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+from service import Table, front
+
+# name, bench_load's mode, points along an axis, clients, jobs in flight of each, least speed-up on two devices
+LOADS = (("512³, region to region", "region", 512, 4, 4, 1.9),
+         ("512³, resident", "resident", 512, 8, 4, 1.8),
+         ("256³, resident", "resident", 256, 8, 8, 1.8),
+         ("64³, resident", "resident", 64, 8, 16, 1.8),
+         ("64³, resident, 16 clients", "resident", 64, 16, 16, None))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--devices", default="host,host")
+    parser.add_argument("--seconds", type=float, default=3, help="for each load")
+    parser.add_argument("--largest", type=int, default=512, help="cube; larger loads are left out")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
+    options = parser.parse_args()
+    devices = options.devices.split(",")
+    times, table = {}, Table({})
+    for used in (devices[:1], devices):
+        with front(options, ",".join(used), "--region-memory", "64G") as server:
+            for name, mode, n, clients, in_flight, _ in LOADS:
+                with table.part(f"{name}, {len(used)} devices"):
+                    if n <= options.largest:
+                        said = server.load(mode, n, clients=clients, in_flight=in_flight)
+                        times[name, len(used)] = 1e6 / said["jobs_per_s"]
+    for name, *_, least in LOADS:
+        one, all_of_them = times.get((name, 1)), times.get((name, len(devices)))
+        if one and all_of_them:
+            table.row(f"{name}: a job, {len(devices)} devices", all_of_them, "µs", one, "one device",
+                      ratio_least=round(least * len(devices) / 2, 2) if least and len(devices) > 1 else None)
+    table.print(options.devices)
+    if options.json:
+        cards = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                               capture_output=True, text=True, check=False).stdout.split("\n") \
+            if "cuda" in options.devices else []
+        options.json.write_text(json.dumps(
+            {"commit": os.environ.get("FDSERVER_COMMIT", ""),
+             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "devices": devices,
+             "cards": [card for card in cards if card], "rows": table.rows, "left_out": table.left_out},
+            indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
