@@ -535,8 +535,10 @@ def test_unread_descriptors_are_in_nobodys_way():
             ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
 
-    def look(stranger):
-        return numpy.array(Exporter(daemon.path).view(stranger.put(wave(20))))
+    def look(stranger):  # in a child process, where CUDA, which its parent uses, maps nothing
+        field = stranger.put(wave(20))
+        os.close(Exporter(daemon.path).export(field)[1])
+        return stranger.get(field)
 
     with Daemon("--mode", "0666", preexec_fn=limit) as daemon, Exporter(daemon.path) as keeper:
         field = keeper.put(wave(10))
