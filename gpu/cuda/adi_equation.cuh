@@ -1,7 +1,7 @@
 /* The equations of rows where κ is a field: those of a line's ends, and the elimination of one. */
 #pragma once
 
-#include "gpu/cuda/adi_tile.cuh"
+#include "gpu/cuda/adi_part.cuh"
 
 /* What a row needs of the one before. */
 template <typename T> struct eliminated {
@@ -88,10 +88,9 @@ static __device__ __forceinline__ bool is_held(const solve_work<T> &work, const 
 }
 
 /* A line's ends in shared memory, WARP numbers apart: of the low one, then of the high one what is
- * below the diagonal, this, what is above it, and the right side. */
-enum { END_NUMBERS = 4 };
-
-/* An end, by the contract's own functions, which read the line where it lies. */
+ * below the diagonal, this, what is above it, and the right side.
+ *
+ * An end, by the contract's own functions, which read the line where it lies. */
 template <typename T, class Lines>
 static __device__ __forceinline__ void make_end(const solve_work<T> &work, const Lines &at,
                                                 int side, T *ends)

@@ -1,82 +1,28 @@
 /* Solves where κ is a field: the matrix is made and eliminated on the way. A row waits some 40
  * cycles for the one before, so that many lines must be under way at once. Of a point two numbers
  * last from the first sweep to the second: the factor p, in shared memory in the place of κ, and
- * s, the eliminated right side, in registers in the place of the number itself. The warps of a
- * block share its lines: each has some of their rows, makes their equations while others
- * eliminate, and hands what the next row needs to the warp that has it. Lines with more rows than
- * the warps have are solved in segments, which pass through device memory between the sweeps. */
+ * s, the eliminated right side, in registers in the place of the number itself. A warp makes its
+ * rows' equations while others eliminate. */
 #pragma once
 
 #include "gpu/cuda/adi_equation.cuh"
-#include "gpu/cuda/barrier.cuh"
 
-/* Numbers of each line in shared memory. Of each warp: those of a batch, what it and the warp after
- * it hand on to each other, and what they hand back. From `ends` on: the equations of the ends, and
- * what goes around the corner. */
-enum { ON = DIVIDED, BACK = ON + 4, NUMBERS = BACK + 2 };
-enum { AROUND = 2 * END_NUMBERS, ENDS = AROUND + 2 };
-
-/* A thread's line, and the rows of it that its warp has. */
-template <typename T, class Lines, bool CORNER> struct field_line {
-    enum { ROWS = field_sizes<T>::ROWS };
-    const solve_work<T> &work;
-    const int64_t block;
-    const Lines at;
+template <typename T, class Lines, bool CORNER> struct field_line : line_part<T, Lines> {
+    typedef line_part<T, Lines> base;
+    enum { ROWS = base::ROWS };
+    using base::ask, base::at, base::begin, base::between, base::ends, base::enter, base::foresee;
+    using base::foresee_base, base::has_last, base::is_kept, base::meet, base::n, base::number;
+    using base::keep_numbers, base::numbers_of, base::part, base::place, base::rows, base::store;
+    using base::take_kept, base::take_numbers, base::tile, base::wait, base::warp, base::warps,
+        base::work, base::x;
     const struct adi *const adi;
-    /* Lines are solved from the first warp on, the next from the last on, which has solved the end
-     * of those before: it is the first that is free. */
-    const bool reversed;
-    const int n, warp, warps, part;
-    T *const tile, *const tile_z, *const numbers, *const ends; /* the last: of the line */
-    int begin, rows; /* those of the warp, in the present segment */
-    T number[ROWS];  /* of these: the right side, then s */
+    T *const tile_z;
     eliminated<T> row;
-    T x, corner; /* the solution, and that of the corner's column, in the row after */
+    T corner; /* the solution of the corner's column in the row after */
 
     __device__ __forceinline__ field_line(const solve_work<T> &of, int64_t block, bool reversed)
-        : work(of), block(block), at(of, block), adi(&of.adi), reversed(reversed), n((int)of.n),
-          warp((int)threadIdx.x / WARP), warps((int)blockDim.x / WARP),
-          part(reversed ? warps - 1 - warp : warp), tile((T *)shared_memory),
-          tile_z(tile + of.tile), numbers(tile + (CORNER ? 2 : 1) * of.tile),
-          ends(numbers + warps * NUMBERS * WARP + lane())
+        : base(of, block, reversed), adi(&of.adi), tile_z(tile + of.tile)
     {
-    }
-
-    /* --- the rows of the warp --- */
-
-    __device__ __forceinline__ void enter(int segment)
-    {
-        begin = (segment * warps + part) * work.rows;
-        rows = max(0, min(n - begin, work.rows));
-    }
-    __device__ __forceinline__ bool is_kept(int segment) const
-    {
-        return segment + 1 < work.segments;
-    }
-    __device__ __forceinline__ bool has_last() const
-    {
-        return begin < n && begin + rows == n;
-    }
-    __device__ __forceinline__ T *place(T *of, int i) const
-    {
-        return at.at(of, warp * work.rows + i);
-    }
-    __device__ __forceinline__ void ask(T *to, const T *from) const
-    {
-        __syncwarp();
-        at.load(to, warp * work.rows, from, begin, rows);
-        __pipeline_commit();
-    }
-    __device__ __forceinline__ void wait() const
-    {
-        __pipeline_wait_prior(0);
-        __syncwarp();
-    }
-    __device__ __forceinline__ void store(const T *from, T *to, const T *base) const
-    {
-        __syncwarp();
-        at.store(from, warp * work.rows, base, to, begin, rows);
-        __syncwarp();
     }
 
     static __device__ __forceinline__ int batches_of(int rows)
@@ -120,23 +66,6 @@ template <typename T, class Lines, bool CORNER> struct field_line {
 
     /* --- from warp to warp --- */
 
-    __device__ __forceinline__ T *numbers_of(int warp, int which) const
-    {
-        return numbers + (warp * NUMBERS + which) * WARP + lane();
-    }
-    /* The warp whose numbers pass between the warps of a part and of the one before it, or after:
-     * the lower one, of the last part and the first one the last. */
-    __device__ __forceinline__ int between(int before) const
-    {
-        const int low = before != reversed ? warp - 1 : warp;
-        return low < 0 ? warps - 1 : low;
-    }
-    /* Until both have come there. */
-    __device__ __forceinline__ void meet(int between) const
-    {
-        if (warps > 1)
-            barrier_wait(1 + between, 2 * WARP);
-    }
     __device__ __forceinline__ void hand_on() const
     {
         T *to = numbers_of(between(false), ON);
@@ -183,21 +112,6 @@ template <typename T, class Lines, bool CORNER> struct field_line {
         const bool precedes = at.solves && begin > 0, follows = at.solves && begin + rows < n;
         return {precedes ? work.read[i - at.stride] : (T)0, precedes ? work.k[i - at.stride] : (T)0,
                 follows ? work.read[end] : (T)0, follows ? work.k[end] : (T)0};
-    }
-    __device__ __forceinline__ void take_numbers(T after)
-    {
-#pragma unroll
-        for (int j = 0; j < ROWS; j += DIVIDED) {
-            T some[DIVIDED];
-#pragma unroll
-            for (int v = 0; v < DIVIDED; v++)
-                some[v] = after;
-            if (j < rows)
-                Lines::get(place(tile, j), some);
-#pragma unroll
-            for (int v = 0; v < DIVIDED; v++)
-                number[j + v] = some[v];
-        }
     }
     __device__ __forceinline__ void take_source(int row, T (&source)[DIVIDED]) const
     {
@@ -342,27 +256,6 @@ template <typename T, class Lines, bool CORNER> struct field_line {
         }
         eliminate_slowly(slow);
     }
-    /* What the warp needs of the lines that come next, while others eliminate. */
-    __device__ __forceinline__ void foresee(int segment) const
-    {
-        if (work.base)
-            at.foresee_rows(work.base, begin, rows);
-        if (segment > 0 || block + gridDim.x >= work.blocks)
-            return;
-        const Lines next(work, block + gridDim.x);
-        const int there = (warps - 1 - part) * work.rows, count = min(n - there, work.rows);
-        next.foresee_rows(work.read, there, count);
-        next.foresee_rows(work.k, there, count);
-    }
-    /* For each row, with its s and where that is kept between the sweeps. */
-    template <class Pass> __device__ __forceinline__ void pass_s(Pass pass)
-    {
-        T *const kept = work.kept + at.own + begin * at.stride;
-#pragma unroll
-        for (int j = 0; j < ROWS; j++)
-            if (j < rows && at.solves)
-                pass(number[j], kept[j * at.stride]);
-    }
     __device__ __forceinline__ void eliminate(int segment)
     {
         enter(segment);
@@ -372,10 +265,14 @@ template <typename T, class Lines, bool CORNER> struct field_line {
         eliminate_rows();
         if (is_kept(segment) || part + 1 < warps)
             hand_on();
-        foresee(segment);
+        foresee_base();
+        if (segment == 0) {
+            foresee(work.read);
+            foresee(work.k);
+        }
         if (is_kept(segment)) {
-            pass_s([](T &number, T &kept) { kept = number; });
             store(tile, work.spare[0], nullptr);
+            keep_numbers();
             if (CORNER)
                 store(tile_z, work.spare[1], nullptr);
         }
@@ -409,10 +306,10 @@ template <typename T, class Lines, bool CORNER> struct field_line {
     {
         enter(segment);
         if (is_kept(segment)) {
+            take_kept();
             ask(tile, work.spare[0]);
             if (CORNER)
                 ask(tile_z, work.spare[1]);
-            pass_s([](T &number, T &kept) { number = kept; });
             wait();
         }
 #pragma unroll 1
@@ -459,16 +356,10 @@ template <typename T, class Lines, bool CORNER> struct field_line {
             *place(tile, i) = fused(-*place(tile_z, i), around, *place(tile, i));
         store(tile, work.write, work.base);
     }
-    __device__ __forceinline__ void repeat() const
-    {
-        const int64_t to = at.own + n * at.stride;
-        if (adi->axis[work.axis].lines.repeats && at.solves && part == 0)
-            work.write[to] = work.base ? work.base[to] + x : x;
-    }
 };
 
 template <typename T, class Lines, bool CORNER>
-static __global__ void __launch_bounds__(field_sizes<T>::WARPS *WARP,
+static __global__ void __launch_bounds__(part_sizes<T>::WARPS *WARP,
                                          sizeof(T) == 4 && !CORNER ? 2 : 1)
     adi_field_kernel(const __grid_constant__ solve_work<T> work)
 {

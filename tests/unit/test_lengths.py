@@ -12,7 +12,6 @@ FILE_LINES, FUNCTION_LINES = 500, 60
 # Exceptions: kernels, and parts of them, whose registers and shared memory are one state from the first line
 # to the last, and a choice among the instances of one.
 ALLOWED = {
-    ("gpu/cuda/adi_number.cuh", "adi_shared_kernel"),
     ("gpu/cuda/adi_rate.cuh", "march_rate"),
     ("gpu/cuda/along_x.cu", "along_x_kernel"),
     ("gpu/cuda/along_x_indexed.cu", "along_x_indexed_kernel"),
