@@ -21,7 +21,7 @@ template <typename T, class Lines, bool CORNER> struct field_line : line_part<T,
     T corner; /* the solution of the corner's column in the row after */
 
     __device__ __forceinline__ field_line(const solve_work<T> &of, int64_t block, bool reversed)
-        : base(of, block, reversed), adi(&of.adi), tile_z(tile + of.tile)
+        : base(of, block, reversed), adi(&of.adi), tile_z(tile + of.tile), corner((T)0)
     {
     }
 
@@ -109,7 +109,8 @@ template <typename T, class Lines, bool CORNER> struct field_line : line_part<T,
     __device__ __forceinline__ beside look_beside() const
     {
         const int64_t i = at.own + begin * at.stride, end = at.own + (begin + rows) * at.stride;
-        const bool precedes = at.solves && begin > 0, follows = at.solves && begin + rows < n;
+        const bool precedes = at.solves && rows > 0 && begin > 0;
+        const bool follows = at.solves && begin + rows < n;
         return {precedes ? work.read[i - at.stride] : (T)0, precedes ? work.k[i - at.stride] : (T)0,
                 follows ? work.read[end] : (T)0, follows ? work.k[end] : (T)0};
     }
@@ -249,7 +250,7 @@ template <typename T, class Lines, bool CORNER> struct field_line : line_part<T,
         const int inner = has_last() ? (rows - 1) / DIVIDED : batches_of(rows);
         upwards(inner, [&](int j, T(&some)[DIVIDED], T) { eliminate_batch(j, some); });
         int slow = inner * DIVIDED;
-        if (__any_sync(~0u, row.far >= NEAR)) {
+        if (__any_sync(~0u, at.solves && row.far >= NEAR)) {
             make_equations();
             receive();
             slow = 0;

@@ -32,7 +32,8 @@ template <typename T, class Lines> struct line_part {
         : work(of), block(block), at(of, block), reversed(reversed), n((int)of.n),
           warp((int)threadIdx.x / WARP), warps((int)blockDim.x / WARP),
           part(reversed ? warps - 1 - warp : warp), tile((T *)shared_memory),
-          numbers(tile + of.tiles * of.tile), ends(numbers + warps * NUMBERS * WARP + lane())
+          numbers(tile + of.tiles * of.tile), ends(numbers + warps * NUMBERS * WARP + lane()),
+          x((T)0)
     {
     }
 

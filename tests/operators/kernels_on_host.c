@@ -660,7 +660,7 @@ static bool check_names(struct random *random, int i)
     return ok;
 }
 
-/* ASan's build, three times as slow, looks for wrong indices, which fewer jobs have as well. */
+/* ASan's build, three times as slow, has the kernels as they are: it looks at what calls them. */
 #ifdef __SANITIZE_ADDRESS__
 enum { SHARE = 2 };
 #else
