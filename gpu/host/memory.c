@@ -204,7 +204,8 @@ struct leaving {
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t more;
-    struct list waiting; /* struct leaving; without neighbours: there is no thread yet */
+    struct list waiting; /* struct leaving */
+    bool started;        /* the thread: asked by the one that allocates alone */
 } leavers = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
 /* Its pages are charged to us for as long as they are there, whoever has them mapped. */
@@ -232,13 +233,11 @@ static void *run_leaver(void *unused)
 static bool start_leaver(void)
 {
     pthread_t thread;
-    if (leavers.waiting.next)
+    if (leavers.started)
         return true;
     list_init(&leavers.waiting);
-    if (thread_start(&thread, run_leaver, NULL) == 0)
-        return pthread_detach(thread) == 0;
-    leavers.waiting.next = NULL;
-    return false;
+    leavers.started = thread_start(&thread, run_leaver, NULL) == 0;
+    return leavers.started && pthread_detach(thread) == 0;
 }
 
 void memory_release_shared(void *memory, uint64_t bytes)
