@@ -168,6 +168,7 @@ def test_a_dead_or_hung_compiler_is_replaced(programs):
 def test_a_new_worker_is_sent_what_there_is(programs):
     with serve(programs) as daemon, daemon.client() as client:
         run_until_kernels(daemon, client, 5, 1)
+        sums(daemon, 1)  # the log's thread writes it, and would end with the worker
         daemon.kill_worker()
         assert kernels_of(daemon) == [0]
         run(client, 5)
