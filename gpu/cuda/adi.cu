@@ -59,9 +59,9 @@ static cudaError_t launch_marches(const struct launch *launch, const struct adi 
                                   int64_t columns, void (*kernel)(Work), Work *work,
                                   cudaStream_t stream)
 {
-    const int64_t blocks_x = (columns + WIDE - 1) / WIDE;
-    const int64_t blocks_y = (adi->axis[AXIS_Y].n + HIGH - 1) / HIGH;
-    const int64_t blocks = blocks_x * blocks_y * ((adi->axis[AXIS_Z].n + MARCH - 1) / MARCH);
+    const int64_t blocks_x = blocks_of(columns, WIDE);
+    const int64_t blocks_y = blocks_of(adi->axis[AXIS_Y].n, HIGH);
+    const int64_t blocks = blocks_x * blocks_y * blocks_of(adi->axis[AXIS_Z].n, MARCH);
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
     work->blocks_x = (uint32_t)blocks_x;
@@ -114,7 +114,7 @@ static cudaError_t launch_rate(const struct launch *launch, const struct stage *
     if (error != cudaSuccess || edges == 0)
         return error;
     enum { THREADS = 256 };
-    const dim3 grid((unsigned)((edges + THREADS - 1) / THREADS), fields_of(work.batch));
+    const dim3 grid((unsigned)(blocks_of(edges, THREADS)), fields_of(work.batch));
     void *arguments[] = {&work};
     return cudaLaunchKernel(adi_edges_kernel<T>, grid, dim3(THREADS), arguments, 0, stream);
 }

@@ -34,20 +34,6 @@ struct choice {
     size_t bytes; /* of shared memory */
 };
 
-static int64_t ceil_of(int64_t n, int64_t part)
-{
-    return (n + part - 1) / part;
-}
-
-static size_t shared_bytes_of_block()
-{
-    int device, bytes = 0;
-    const bool known = cudaGetDevice(&device) == cudaSuccess &&
-                       cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                                              device) == cudaSuccess;
-    return known ? (size_t)bytes : 0;
-}
-
 /* As few segments as shared memory has room for. */
 template <typename T> static choice choose(const struct adi *adi, int axis)
 {
@@ -55,17 +41,19 @@ template <typename T> static choice choose(const struct adi *adi, int axis)
     enum { BANKS = 128 / sizeof(T), V = 16 / sizeof(T) };
     const struct adi_axis *of = &adi->axis[axis];
     const int64_t n = of->periodic ? of->period : of->n;
-    const size_t most = shared_bytes_of_block();
+    const size_t most = (size_t)block_shared_bytes();
     choice it = {};
     if (n < 3 || n > INT32_MAX / 2 || most == 0)
         return it;
     it.tiles = adi->coefficient && of->periodic ? 2 : 1;
-    for (it.segments = (int)ceil_of(n, sizes::WARPS * sizes::ROWS);; it.segments++) {
-        it.warps = (int)min(ceil_of(n, (int64_t)it.segments * sizes::ROWS), (int64_t)sizes::WARPS);
-        it.rows = (int)ceil_of(n, (int64_t)it.segments * it.warps * DIVIDED) * DIVIDED;
+    for (it.segments = (int)blocks_of(n, sizes::WARPS * sizes::ROWS);; it.segments++) {
+        it.warps =
+            (int)min(blocks_of(n, (int64_t)it.segments * sizes::ROWS), (int64_t)sizes::WARPS);
+        it.rows = (int)blocks_of(n, (int64_t)it.segments * it.warps * DIVIDED) * DIVIDED;
         const int64_t height = (int64_t)it.warps * it.rows;
         const int64_t factors = adi->coefficient ? 0 : (int64_t)it.warps * sizes::FACTORS;
-        it.pitch = (int)(ceil_of(height, BANKS) * BANKS + V); /* packs of threads: in banks apart */
+        it.pitch =
+            (int)(blocks_of(height, BANKS) * BANKS + V); /* packs of threads: in banks apart */
         it.tile = WARP * (axis == AXIS_X ? it.pitch : height);
         it.bytes =
             sizeof(T) * (size_t)(it.tiles * it.tile + (it.warps * NUMBERS + ENDS) * WARP + factors);
@@ -124,7 +112,7 @@ static solve_work<T> work_of(const struct launch *launch, const struct adi_lines
     work.n = axis->periodic ? axis->period : axis->n;
     work.stride = axis->stride;
     work.length = axis->stride * axis->n;
-    work.blocks = ceil_of(work.count, WARP);
+    work.blocks = blocks_of(work.count, WARP);
     work.slot = lines->slot;
     work.axis = lines->axis;
     work.rows = chosen.rows;

@@ -9,8 +9,7 @@ template <typename T, class Lines, bool SEGMENTED> struct number_line : line_par
     enum { ROWS = base::ROWS, FACTOR_M = 0, FACTOR_P = ROWS, FACTOR_Q = 2 * ROWS };
     enum { FACTOR_Z = 3 * ROWS };
     using base::ask, base::at, base::begin, base::between, base::ends, base::enter, base::foresee;
-    using base::foresee_base;
-    using base::has_last, base::meet, base::n, base::number;
+    using base::foresee_base, base::has_last, base::meet, base::n, base::number;
     using base::keep_numbers, base::numbers_of, base::part, base::place, base::rows, base::store;
     using base::take_kept, base::take_numbers, base::tile, base::wait, base::warp, base::warps,
         base::work, base::x;
