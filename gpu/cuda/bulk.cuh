@@ -8,8 +8,9 @@
 #include <stdint.h>
 
 #ifdef __CUDACC__
+#include "gpu/cuda/driver.h"
+
 #include <cuda.h>
-#include <cuda_runtime_api.h>
 #endif
 
 struct arrivals {
@@ -41,17 +42,7 @@ static inline bool bulk_map_init(struct bulk_map *map, const void *array, size_t
                             const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
                             const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
                             CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-    static encode *const encodes = [] {
-        void *found = nullptr;
-        cudaDriverEntryPointQueryResult result;
-#if CUDART_VERSION >= 12050
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault,
-                                         &result);
-#else
-        cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result);
-#endif
-        return (encode *)found;
-    }();
+    static encode *const encodes = (encode *)driver_find("cuTensorMapEncodeTiled", 12000);
     const cuuint64_t size[] = {(cuuint64_t)n[0], (cuuint64_t)n[1], (cuuint64_t)n[2]};
     const cuuint64_t row = size[0] * element, pitch[] = {row, row * size[1]};
     const cuuint32_t boxes[] = {(cuuint32_t)box[0], (cuuint32_t)box[1], 1}, each[] = {1, 1, 1};

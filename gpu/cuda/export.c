@@ -1,5 +1,6 @@
 #include "gpu/cuda/export.h"
 
+#include "gpu/cuda/driver.h"
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/memory.h"
 
@@ -29,28 +30,12 @@ static struct {
     size_t grain;
 } driver;
 
-static void *find(const char *name, unsigned version)
-{
-    enum cudaDriverEntryPointQueryResult result;
-    void *found = NULL;
-#if CUDART_VERSION >= 12050
-    if (cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result) !=
-        cudaSuccess)
-        found = NULL;
-#else
-    (void)version;
-    if (cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result) != cudaSuccess)
-        found = NULL;
-#endif
-    return found;
-}
-
 static bool find_driver(void)
 {
     bool all = true;
     void *found;
 #define FIND(member, name, version)                                                                \
-    found = find(#name, version);                                                                  \
+    found = driver_find(#name, version);                                                           \
     memcpy(&driver.member, &found, sizeof found);                                                  \
     all = all && found;
     DRIVER_LIST(FIND)
