@@ -443,14 +443,20 @@ def daemon(request):
         yield running
 
 
-@pytest.fixture
-def client(daemon):
-    """A new connection. After the test the daemon must be the same process, and serve."""
-    with Client(daemon.path) as connection:
+@contextlib.contextmanager
+def checked_connection(daemon, kind=Client):
+    """A new connection. After it the daemon must be the same process, and serve."""
+    with kind(daemon.path) as connection:
         yield connection
     with Client(daemon.path) as after:
         assert after.call("info")["pid"] == daemon.pid
         assert_serves(after)
+
+
+@pytest.fixture
+def client(daemon):
+    with checked_connection(daemon) as connection:
+        yield connection
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ import time
 import numpy
 import pytest
 
-from fdtest import (BUILD, ENDLESS, ONE_DEVICE, Client, Daemon, FdError, MiB, assert_serves, derivative, descriptors,
-                    eventually, needs_root, request_bytes, settled, wave)
+from fdtest import (BUILD, ENDLESS, ONE_DEVICE, Client, Daemon, FdError, MiB, assert_serves, checked_connection,
+                    derivative, descriptors, eventually, needs_root, request_bytes, settled, wave)
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "client/python"))
 import fdclient  # noqa: E402
@@ -119,11 +119,8 @@ class OnGpu:
 
 @pytest.fixture
 def client(daemon):
-    with Exporter(daemon.path) as connection:
+    with checked_connection(daemon, Exporter) as connection:
         yield connection
-    with Client(daemon.path) as after:
-        assert after.call("info")["pid"] == daemon.pid
-        assert_serves(after)
 
 
 def held(client):

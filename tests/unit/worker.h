@@ -167,14 +167,20 @@ static inline int teardown(void **state)
     return close_and_wait();
 }
 
-static inline uint64_t allocate_for(uint64_t owner, uint64_t bytes)
+static inline uint64_t order_allocate(uint64_t owner, uint64_t bytes, bool exportable)
 {
     struct channel_message message = {.type = CHANNEL_ALLOCATE};
     message.u.allocate.array = front.next_id++;
     message.u.allocate.bytes = bytes;
     message.u.allocate.owner = owner;
+    message.u.allocate.exportable = exportable;
     order(&message);
     return message.u.allocate.array;
+}
+
+static inline uint64_t allocate_for(uint64_t owner, uint64_t bytes)
+{
+    return order_allocate(owner, bytes, false);
 }
 
 static inline uint64_t allocate(uint64_t bytes)
@@ -185,13 +191,7 @@ static inline uint64_t allocate(uint64_t bytes)
 /* Memory that others map, for an EXPORT. */
 static inline uint64_t allocate_exportable(uint64_t bytes)
 {
-    struct channel_message message = {.type = CHANNEL_ALLOCATE};
-    message.u.allocate.array = front.next_id++;
-    message.u.allocate.bytes = bytes;
-    message.u.allocate.owner = OWNER;
-    message.u.allocate.exportable = 1;
-    order(&message);
-    return message.u.allocate.array;
+    return order_allocate(OWNER, bytes, true);
 }
 
 static inline uint64_t order_export(uint64_t array, uint64_t other)
