@@ -220,6 +220,7 @@ def test_a_worker_ends_while_copies_wait_for_slabs(daemon, client):
     try:
         first = client.send("derivative", f={"field": big}, placement=THERE)
         eventually(lambda: client.call("stats")["staging"]["upload_bytes"] >= 60 * 65536, "slabs on their way")
+        client.get(x["field"])  # Downloads are done in order: all of `big` lies in slabs.
         os.kill(before[HERE], signal.SIGSTOP)
         second = client.send("divergence", f={"x": x, "y": y}, placement=THERE)
         client.call("ping")
