@@ -3,6 +3,7 @@
 #include "server/devices/region.h"
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "server/devices/device.h"
 #include "server/devices/field.h"
 #include "server/users/reserve.h"
@@ -107,8 +108,7 @@ bool regions_open(uv_loop_t *loop)
     pthread_t threads[POOL];
     int count = 0, error = 0;
     pthread_mutex_lock(&mutex);
-    while (count < POOL &&
-           !(error = pthread_create(&threads[count], NULL, wait_for_others, &mutex)))
+    while (count < POOL && !(error = thread_start(&threads[count], wait_for_others, &mutex)))
         count++;
     pthread_mutex_unlock(&mutex);
     while (count > 0)
@@ -117,7 +117,10 @@ bool regions_open(uv_loop_t *loop)
         log_error("no threads to allocate regions: %s", strerror(error));
         return false;
     }
-    return uv_queue_work(loop, &work, do_nothing, NULL) == 0;
+    const sigset_t before = signals_block();
+    const bool queued = uv_queue_work(loop, &work, do_nothing, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return queued;
 }
 
 /* On a thread of the loop's pool. Where the descriptor cannot be written, nothing can be allocated

@@ -231,7 +231,7 @@ bool passing_open(uint64_t descriptors)
     for (int i = 0; i < SORTS; i++) {
         pthread_t thread;
         closers[i].waiting = calloc(descriptors, sizeof *closers[i].waiting);
-        if (!closers[i].waiting || pthread_create(&thread, NULL, run_closer, &closers[i]) != 0) {
+        if (!closers[i].waiting || thread_start(&thread, run_closer, &closers[i]) != 0) {
             log_error("no memory or no thread to close what peers pass");
             return false;
         }

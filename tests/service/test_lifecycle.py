@@ -3,6 +3,7 @@
 import contextlib
 import grp
 import os
+import pathlib
 import signal
 import socket
 import stat
@@ -174,6 +175,18 @@ def test_told_to_end_again_and_again():
             while daemon.process.poll() is None:
                 daemon.process.send_signal(number)
             assert daemon.wait() == 0
+
+
+def test_signals_are_for_the_loop_alone():
+    """Other threads run no handlers of libuv, which wait for one another."""
+    def blocked(thread):
+        line = next(line for line in (thread / "status").read_text().splitlines() if line.startswith("SigBlk"))
+        return {number for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+                if int(line.split()[1], 16) >> number - 1 & 1}
+    with Daemon() as daemon:
+        threads = {int(thread.name): blocked(thread) for thread in pathlib.Path(f"/proc/{daemon.pid}/task").iterdir()}
+        assert not threads.pop(daemon.pid)
+        assert len(threads) >= 4 and all(len(blocks) == 3 for blocks in threads.values()), threads
 
 
 def test_workers_end_with_the_front():
