@@ -35,7 +35,8 @@ ssize_t rights_send(int socket, struct iovec *pieces, size_t count, int descript
     return n;
 }
 
-ssize_t rights_receive_all(int socket, void *bytes, size_t length, int flags, struct rights *rights)
+ssize_t rights_receive_some(int socket, void *bytes, size_t length, int flags, size_t most,
+                            struct rights *rights)
 {
     union {
         struct cmsghdr align;
@@ -45,7 +46,7 @@ ssize_t rights_receive_all(int socket, void *bytes, size_t length, int flags, st
     struct msghdr header = {.msg_iov = &piece,
                             .msg_iovlen = 1,
                             .msg_control = control.bytes,
-                            .msg_controllen = sizeof control.bytes};
+                            .msg_controllen = most ? CMSG_LEN(most * sizeof(int)) : 0};
     ssize_t n;
     rights->count = 0;
     do
@@ -62,6 +63,12 @@ ssize_t rights_receive_all(int socket, void *bytes, size_t length, int flags, st
         rights->count += size / sizeof(int);
     }
     return n;
+}
+
+ssize_t rights_receive_all(int socket, void *bytes, size_t length, int flags, struct rights *rights)
+{
+    const size_t all = sizeof rights->descriptors / sizeof *rights->descriptors;
+    return rights_receive_some(socket, bytes, length, flags, all, rights);
 }
 
 ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor)

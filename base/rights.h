@@ -18,7 +18,12 @@ struct rights {
     int flags; /* MSG_TRUNC, MSG_CTRUNC (a descriptor was lost for want of a free number), … */
 };
 
-/* recvmsg() with all descriptors that come along, which are the caller's, closed on exec. */
+/* recvmsg() with `most` of the descriptors that come along, which are the caller's, closed on exec.
+ */
+ssize_t rights_receive_some(int socket, void *bytes, size_t length, int flags, size_t most,
+                            struct rights *rights);
+
+/* The same with all of them. */
 ssize_t rights_receive_all(int socket, void *bytes, size_t length, int flags,
                            struct rights *rights);
 

@@ -17,10 +17,14 @@
 #include <unistd.h>
 
 enum {
-    OWN = 24,         /* of the server itself, a worker's channel and the sockets it listens on */
-    RESERVE = 16,     /* a worker's start takes 2, and a connection to be refused 1 */
-    USUALLY = 1 << 16 /* no more than these, where the options need no more */
+    OWN = 24,          /* of the server itself, a worker's channel and the sockets it listens on */
+    RESERVE = 16,      /* a worker's start takes 2, and a connection to be refused 1 */
+    USUALLY = 1 << 16, /* no more than these, where the options need no more */
+    BURST = 5 * 253    /* of one message on each I/O thread, and on the loop */
 };
+
+static _Atomic int newest; /* the number of the last one, of connections and of what is passed */
+static size_t descriptors_most;
 
 /* --- who may have them --- */
 
@@ -75,6 +79,7 @@ bool descriptors_open(struct users *users, uv_loop_t *loop, struct config *confi
 
 bool descriptors_are_few(const struct users *users, int descriptor)
 {
+    newest = descriptor;
     return (uint64_t)descriptor >= users->descriptors - RESERVE;
 }
 
@@ -106,7 +111,6 @@ static struct closer closers[SORTS] = {
     [ANYTHING] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER},
     [MEMORY] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER}};
 
-static size_t descriptors_most;
 static struct passing_account all; /* of all users */
 
 static void *run_closer(void *context)
@@ -274,6 +278,7 @@ void passing_close_own(int descriptor)
 
 static void add_passed(struct passed_descriptor *passed, int descriptor)
 {
+    newest = descriptor;
     if (!passing_any(passed)) {
         passed->descriptor = descriptor;
         return;
@@ -285,18 +290,27 @@ static void add_passed(struct passed_descriptor *passed, int descriptor)
     passed->many = true;
 }
 
-/* The number of bytes that can be read before the next descriptor; −1 with EUSERS: there are none.
- * A look without room for a descriptor leaves it where it is. */
-static ssize_t bytes_before_descriptor(int socket, void *bytes, size_t length)
+/* Might the numbers not do for messages with as many descriptors as the kernel allows? It would
+ * close, in this thread, those for which there is none. */
+static bool numbers_are_few(void)
 {
-    struct iovec piece = {bytes, length};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
-    ssize_t n;
-    do
-        n = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0 || !(message.msg_flags & MSG_CTRUNC))
-        return n;
+    return (size_t)newest + BURST >= descriptors_most;
+}
+
+/* Receive with one descriptor at most (none: with none). A look comes first, which leaves them in
+ * the message: the read then drops no last reference, and takes none that would have to be closed,
+ * which a file's own system may hold up. */
+static ssize_t receive_carefully(int socket, void *bytes, size_t length, bool none,
+                                 struct passing_account *account, struct rights *rights)
+{
+    struct rights dropped;
+    const ssize_t n =
+        rights_receive_some(socket, bytes, length, MSG_PEEK | MSG_DONTWAIT, none ? 0 : 1, rights);
+    if (n < 0 || !(rights->flags & MSG_CTRUNC))
+        return n <= 0 ? n
+                      : rights_receive_some(socket, bytes, (size_t)n, MSG_DONTWAIT, 0, &dropped);
+    if (rights->count)
+        passing_close(rights->descriptors[0], account);
     errno = EUSERS;
     return -1;
 }
@@ -304,13 +318,12 @@ static ssize_t bytes_before_descriptor(int socket, void *bytes, size_t length)
 ssize_t passing_receive(int socket, void *bytes, size_t length, struct passed_descriptor *passed)
 {
     struct rights rights;
-    if (too_many_wait(passed->account)) {
-        const ssize_t n = bytes_before_descriptor(socket, bytes, length);
-        if (n <= 0)
-            return n;
-        length = (size_t)n;
-    }
-    const ssize_t n = rights_receive_all(socket, bytes, length, MSG_DONTWAIT, &rights);
+    const bool none = too_many_wait(passed->account);
+    const ssize_t n = none || numbers_are_few()
+                          ? receive_carefully(socket, bytes, length, none, passed->account, &rights)
+                          : rights_receive_all(socket, bytes, length, MSG_DONTWAIT, &rights);
+    if (n < 0)
+        return n;
     for (size_t i = 0; i < rights.count; i++)
         add_passed(passed, rights.descriptors[i]);
     /* There is room for as many as a message can carry: it is the process that has none. */

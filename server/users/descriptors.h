@@ -12,7 +12,8 @@
  * the last close of a lingering socket, of a file on a user's own file system, or of much memory
  * takes as long as that user likes. So the number of a user's descriptors that wait to be closed is
  * bounded: of a quarter of all descriptors by dynamic thresholds (reserve.h). A client that passes
- * one more is disconnected, and its socket is closed with that descriptor still in it. Such a close
+ * one more, or several in a message while few numbers are free, is disconnected, and its socket is
+ * closed with those descriptors still in it. Such a close
  * may hang, and must not hold one of our descriptors meanwhile: a thread with a table of its own
  * closes the socket by ending. No socket lingers for a thread that ends. */
 #pragma once
@@ -59,8 +60,9 @@ static inline bool passing_any(const struct passed_descriptor *passed)
 bool passing_open(uint64_t descriptors);
 
 /* recv() without waiting; a descriptor that comes along is added to `passed`. A read never goes
- * past the bytes that a descriptor came with (unix(7) joins no others to them). EUSERS: another
- * descriptor comes, and too many of the user's wait to be closed. */
+ * past the bytes that a descriptor came with (unix(7) joins no others to them). EUSERS:
+ * descriptors come of which none is taken, since too many of the user's wait to be closed, or few
+ * numbers are free. */
 ssize_t passing_receive(int socket, void *bytes, size_t length, struct passed_descriptor *passed);
 
 /* Close what was not taken. */

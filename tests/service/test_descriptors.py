@@ -156,10 +156,11 @@ def pass_unread(path, descriptor):
         stranger.closed_by_server()
 
 
-def leave_to_the_server(daemon, client, file, message, flags=0):
-    """Pass a file that nobody but the server has when it comes to it."""
+def leave_to_the_server(daemon, client, file, message, flags=0, after=()):
+    """Pass a file, after others, that nobody but the server has when it comes to it."""
     os.kill(daemon.pid, signal.SIGSTOP)
-    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", file.fileno()))
+    passed = [*after, file.fileno()]
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(passed)}i", *passed))
     client.socket.sendmsg([message], [rights], flags)  # send_fds() ignores its flags
     file.close()
     os.kill(daemon.pid, signal.SIGCONT)
@@ -179,8 +180,8 @@ def hanging(tmp_path):
         before, threads = descriptors(daemon.pid), len(os.listdir(f"/proc/{daemon.pid}/task"))
         with open(hang, "rb") as file, Client(daemon.path) as stranger:
             with contextlib.suppress(OSError, EOFError):
-                for _ in range(20):
-                    socket.send_fds(stranger.socket, [request_bytes(0, "ping", {})], [file.fileno()] * 10)
+                for _ in range(MOST):
+                    socket.send_fds(stranger.socket, [request_bytes(0, "ping", {})], [file.fileno()])
                     stranger.receive_message()
             for _ in range(2 * MOST):
                 pass_unread(daemon.path, file.fileno())
@@ -216,6 +217,16 @@ def test_the_loop_never_closes_what_waits(tmp_path):
         restart_worker(other)
         with Client(daemon.path) as client:
             assert_serves(client)
+
+
+def test_more_than_there_are_numbers_for():
+    """The kernel would close what it has no number for, in the thread that receives the message."""
+    with Daemon(preexec_fn=limited) as daemon, lingering_socket(1000) as lingering, open(os.devnull) as null:
+        stranger, other = daemon.client(), daemon.client()
+        leave_to_the_server(daemon, stranger, lingering, request_bytes(0, "ping", {}), after=[null.fileno()] * 240)
+        assert stranger.closed_by_server() == []
+        assert_serves(other)
+        Region(1).register(other)
 
 
 def test_what_comes_out_of_band_is_not_closed_by_the_loop():
