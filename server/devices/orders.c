@@ -55,10 +55,8 @@ static struct send_window *window_of(const struct device *device, const struct u
 }
 
 /* Send what the user's window lets go. */
-static void send_some(struct device *device, const struct user *user)
+static void send_some(struct device *device, struct send_window *window, uint64_t now_ns)
 {
-    struct send_window *window = window_of(device, user);
-    const uint64_t now_ns = uv_hrtime();
     for (struct record *record; (record = send_window_next(window, &device->contention, now_ns));)
         if (record->is_order)
             send_order(device, LIST_ENTRY(record, struct order, record));
@@ -66,10 +64,20 @@ static void send_some(struct device *device, const struct user *user)
             send_copy(device, LIST_ENTRY(record, struct slab, record));
 }
 
+static void queue_record(struct device *device, const struct user *user, struct record *record)
+{
+    struct send_window *window = window_of(device, user);
+    const uint64_t now_ns = uv_hrtime();
+    send_window_add(window, &device->contention, record, now_ns);
+    send_some(device, window, now_ns);
+}
+
 static void answered(struct device *device, const struct user *user, const struct record *record)
 {
-    send_window_answered(window_of(device, user), record);
-    send_some(device, user);
+    struct send_window *window = window_of(device, user);
+    send_window_answered(window, record);
+    if (!list_empty(&window->waiting))
+        send_some(device, window, uv_hrtime());
 }
 
 static void copy(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes)
@@ -84,9 +92,7 @@ static void copy(struct field *field, uint64_t offset, struct slab *slab, uint64
         .cost_ns = copy_ns > SEND_WINDOW_RECORD_NS ? copy_ns : SEND_WINDOW_RECORD_NS};
     list_push(&device->copies, &slab->link);
     field->copies++;
-    send_window_add(window_of(device, field->user), &device->contention, &slab->record,
-                    uv_hrtime());
-    send_some(device, field->user);
+    queue_record(device, field->user, &slab->record);
 }
 
 void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes)
@@ -256,14 +262,12 @@ static void send_order(struct device *device, const struct order *order)
 
 void device_order(struct device *device, struct order *order)
 {
-    const struct user *user = order->user;
     order->next_running = NULL;
     order->stopped = false;
     *bucket_place(device, order->id) = order;
     order->record =
         (struct record){.is_order = true, .cost_ns = order->is_short ? SEND_WINDOW_RECORD_NS : 0};
-    send_window_add(window_of(device, user), &device->contention, &order->record, uv_hrtime());
-    send_some(device, user);
+    queue_record(device, order->user, &order->record);
 }
 
 void device_cancel(struct device *device, struct order *order)
