@@ -208,6 +208,8 @@ static void read_some(struct connection *connection)
                 keep(connection, (const uint8_t *)place + used, (size_t)n - used);
                 return;
             }
+            if ((size_t)n < room && !splitter_payload_due(&connection->splitter))
+                return; /* all that had come: another event tells of more */
         }
     }
 }
