@@ -112,11 +112,11 @@ uint64_t job_step_passes(const struct job *job)
 /* Where a node holds its boundary's value, it does so from the beginning on. */
 static bool imposes(const struct job *job)
 {
-    for (int a = 0; a < AXIS_COUNT; a++)
+    bool held = false;
+    for (int a = 0; a < AXIS_COUNT && job->operator_id == OPERATOR_DIFFUSION; a++)
         for (int side = 0; side < SIDE_COUNT; side++)
-            if (boundary_is_held(&job->boundary[a][side]))
-                return job->operator_id == OPERATOR_DIFFUSION;
-    return false;
+            held |= boundary_is_held(&job->boundary[a][side]);
+    return held;
 }
 
 double job_point_work(const struct job *job)

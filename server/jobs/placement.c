@@ -166,19 +166,25 @@ static const struct field *field_of(const struct demand *demand, uint64_t id)
     return field_find(demand->client->user, id, NULL, &failure);
 }
 
-static void find_read(struct demand *demand, const struct array *array)
+static const struct arrival *arrival_of(const struct demand *demand, const struct array *array)
 {
     struct failure failure = {0};
-    const struct arrival *arrival = NULL;
+    return upload_find(demand->upload, array, NULL, &failure);
+}
+
+static void find_read(struct demand *demand, const struct array *array)
+{
+    if (array->kind == ARRAY_NONE)
+        return;
     if (array->kind == ARRAY_FIELD) {
         note_read(demand, field_of(demand, array->field));
         return;
     }
-    if (array->kind == ARRAY_INLINE && array->payload_count)
-        arrival = upload_find(demand->upload, array, NULL, &failure);
-    if (arrival)
+    const struct arrival *arrival =
+        array->kind == ARRAY_INLINE && array->payload_count ? arrival_of(demand, array) : NULL;
+    if (arrival) {
         note_read(demand, arrival->field);
-    else if (array->kind != ARRAY_NONE) {
+    } else {
         demand->new_bytes += array->type.bytes;
         note_bytes(demand, array->type.bytes);
     }
