@@ -3,22 +3,29 @@
 #include <math.h>
 #include <string.h>
 
+/* A string, or a bin, which has the same layout. */
+static bool is_bytes(const msgpack_object *object)
+{
+    return object->type == MSGPACK_OBJECT_STR || object->type == MSGPACK_OBJECT_BIN;
+}
+
 bool object_bytes(const msgpack_object *object, const char **bytes, uint32_t *length)
 {
-    if (object->type != MSGPACK_OBJECT_STR && object->type != MSGPACK_OBJECT_BIN)
+    if (!is_bytes(object))
         return false;
-    *bytes = object->via.str.ptr; /* a bin has the same layout */
+    *bytes = object->via.str.ptr;
     *length = object->via.str.size;
     return true;
 }
 
 bool object_is(const msgpack_object *object, const char *text)
 {
-    const char *bytes;
-    uint32_t length;
+    const msgpack_object_str *str = &object->via.str;
+    if (!is_bytes(object) || str->size == 0)
+        return is_bytes(object) && *text == '\0';
     /* The first byte tells most words apart. */
-    return object_bytes(object, &bytes, &length) && (length == 0 || bytes[0] == text[0]) &&
-           length == strlen(text) && (length == 0 || memcmp(bytes, text, length) == 0);
+    return *str->ptr == *text && str->size == strlen(text) &&
+           memcmp(str->ptr, text, str->size) == 0;
 }
 
 int object_find_word(const msgpack_object *object, const char *const *words)

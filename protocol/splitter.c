@@ -51,10 +51,9 @@ static uint64_t big_endian(const uint8_t *bytes, uint32_t count)
     return value;
 }
 
-/* The length or count that a whole header announces. */
-static uint64_t length_of(const uint8_t *bytes)
+/* The length or count that a whole header announces, whose bytes these are. */
+static uint64_t length_of(struct header header, const uint8_t *bytes)
 {
-    const struct header header = header_of(bytes[0]);
     return header.bytes == 1 ? header.fixed : big_endian(bytes + 1, header.bytes - 1);
 }
 
@@ -159,7 +158,7 @@ static struct splitter_name latest_key(const struct splitter *s, const struct sp
         return (struct splitter_name){NULL, 0};
     return (struct splitter_name){
         .text = (const char *)key + header.bytes,
-        .bytes = (uint32_t)length_of(key),
+        .bytes = (uint32_t)length_of(header, key),
     };
 }
 
@@ -248,16 +247,15 @@ static enum splitter_event begin_bytes(struct splitter *s, uint64_t length)
 }
 
 /* A whole header lies in s->header. */
-static enum splitter_event begin_object(struct splitter *s, const struct header *header)
+static enum splitter_event begin_object(struct splitter *s, struct header header)
 {
     s->elements++; /* within the limit: all but the first were announced, and judged there */
     if (!make_room(s, s->header_bytes))
         return SPLITTER_ERROR;
-    const uint64_t count = length_of(s->header);
-    if (header->kind == KIND_BYTES)
-        return begin_bytes(s, count);
-    if (header->kind == KIND_ARRAY || header->kind == KIND_MAP)
-        return begin_container(s, header->kind == KIND_MAP, count);
+    if (header.kind == KIND_BYTES)
+        return begin_bytes(s, length_of(header, s->header));
+    if (header.kind == KIND_ARRAY || header.kind == KIND_MAP)
+        return begin_container(s, header.kind == KIND_MAP, length_of(header, s->header));
     append_control(s, s->header, s->header_bytes);
     complete_object(s);
     return SPLITTER_MORE;
@@ -267,22 +265,20 @@ static enum splitter_event begin_object(struct splitter *s, const struct header 
 static enum splitter_event feed_header(struct splitter *s, const uint8_t *bytes, size_t length,
                                        size_t *used)
 {
+    const struct header header = header_of(s->header_bytes ? s->header[0] : bytes[*used]);
     if (s->header_bytes == 0) {
-        const struct header header = header_of(bytes[*used]);
         if (s->depth == 0 && header.kind != KIND_ARRAY)
             return fail_splitter(s, "a message must be an array");
         if (header.kind == KIND_INVALID)
             return fail_splitter(s, "0xc1 is no MessagePack type");
         if (header.kind == KIND_EXT)
             return fail_splitter(s, "extension types are not taken");
-        s->header[s->header_bytes++] = bytes[(*used)++];
     }
-    const struct header header = header_of(s->header[0]);
     while (s->header_bytes < header.bytes && s->header_bytes < sizeof s->header && *used < length)
         s->header[s->header_bytes++] = bytes[(*used)++];
     if (s->header_bytes < header.bytes)
         return SPLITTER_MORE;
-    const enum splitter_event event = begin_object(s, &header);
+    const enum splitter_event event = begin_object(s, header);
     s->header_bytes = 0;
     return event;
 }
@@ -367,7 +363,10 @@ static bool peek_unsigned(const struct splitter *s, uint32_t *at, uint64_t *valu
 bool splitter_peek_msgid(const struct splitter *s, enum splitter_kind kind, uint64_t *msgid)
 {
     uint64_t type = 0;
-    uint32_t at = s->control_bytes > 0 ? header_of(s->control[0]).bytes : 0;
-    return at > 0 && length_of(s->control) == 4 && peek_unsigned(s, &at, &type) &&
+    if (s->control_bytes == 0)
+        return false;
+    const struct header header = header_of(s->control[0]);
+    uint32_t at = header.bytes;
+    return length_of(header, s->control) == 4 && peek_unsigned(s, &at, &type) &&
            type == (uint64_t)kind && peek_unsigned(s, &at, msgid);
 }
