@@ -23,7 +23,7 @@ import numpy
 import pytest
 
 from fdtest import (BUILD, ENDLESS, ONE_DEVICE, Client, Daemon, FdError, MiB, assert_serves, checked_connection,
-                    derivative, descriptors, eventually, needs_root, request_bytes, settled, wave)
+                    derivative, descriptors, eventually, needs_root, request_bytes, sanitized, settled, wave)
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "client/python"))
 import fdclient  # noqa: E402
@@ -244,7 +244,7 @@ def test_exported_again_it_is_the_same_memory(no_fields_left, daemon, client):
 
 
 def test_a_large_field_is_exported_beside_other_jobs(no_fields_left, daemon, client):
-    large = numpy.arange(30 * MiB, dtype="f4")
+    large = numpy.arange((4 if sanitized() else 30) * MiB, dtype="f4")  # a sanitized copy takes many times as long
     field = client.put(large)
     export = client.send("export", field=field)
     with Client(daemon.path) as other:
@@ -395,7 +395,7 @@ def test_unread_answers_hold_no_descriptor_of_their_own(unchanged, daemon):
                 with contextlib.suppress(FdError):
                     client.send("export", field=field)
         eventually(lambda: held(other)[1] == 5 and other.call("stats")["user"]["jobs"] == 0, "all are answered")
-        assert descriptors(daemon.pid) <= before + 5
+        eventually(lambda: descriptors(daemon.pid) <= before + 5, "the five fields' alone, once others are closed")
         other.free(*fields)
         assert held(other)[1] == 5
 
