@@ -1,6 +1,5 @@
 """Prints weights_exact.inc for the build: the rows that test_weights.c compares with to the last bit, as fractions of
-the solver in tests/operators/exact.py, which is independent of numerics/weights.c. The points of each row are
-stated here again."""
+tests/operators/exact.py, which is independent of numerics/weights.c."""
 
 import itertools
 import pathlib
@@ -12,30 +11,8 @@ sys.path.append(str(pathlib.Path(__file__).parent.parent / "operators"))
 import exact  # noqa: E402
 
 STAGGER = {"NONE": Fraction(0), "FORWARD": Fraction(1, 2), "BACKWARD": Fraction(-1, 2)}
-DATA = {"VALUE": exact.VALUE, "DERIVATIVE": exact.DERIVATIVE, "CURVATURE": exact.CURVATURE}
-KINDS = [("ONE_SIDED", 0), *itertools.product(DATA, (0, 1))]
-
-
-def centred(order, accuracy, stagger):
-    """The symmetric row with the fewest points that is of the accuracy; it begins at points[0]."""
-    at = STAGGER[stagger]
-    for radius in itertools.count(1):
-        points = range(-radius + (at > 0), radius - (at < 0) + 1)
-        if len(points) > order:
-            made = exact.row(order, points, at)
-            if made.error(order, at)[0] >= accuracy:
-                return made
-
-
-def closure(kind, at_face, order, accuracy, stagger, distance):
-    """The row at this distance from the low edge: of the first points, one fewer where a datum is not one
-    of them."""
-    at = distance + STAGGER[stagger]
-    count = order + accuracy
-    if kind == "ONE_SIDED" or (kind == "VALUE" and not at_face):
-        return exact.row(order, range(count), at)
-    datum = DATA[kind], exact.FACE if at_face else exact.NODE
-    return exact.row(order, range(max(count - 1, datum[0])), at, datum)  # one point has no curvature
+SIDES = {"one-sided": ("ONE_SIDED", 0)} | {kind + at: (kind.upper(), int(at != "")) for kind, at in itertools.product(
+    ("value", "derivative", "curvature"), ("", " face"))}
 
 
 def table():
@@ -44,19 +21,19 @@ def table():
     for order, accuracy, stagger in itertools.product(range(5), (2, 4, 6, 8, 10), STAGGER):
         if order == 0 and stagger == "NONE":
             continue
-        middle = centred(order, accuracy, stagger)
+        middle = exact.centred(order, accuracy, STAGGER[stagger])
         yield order, accuracy, "PERIODIC", 0, stagger, 0, middle
-        for (kind, at_face), distance in itertools.product(KINDS, range(-middle.points[0])):
+        for side, distance in itertools.product(SIDES, range(-middle.points[0])):
             number += 1
             if accuracy == 2 or number % 6 == 0:
-                made = closure(kind, at_face, order, accuracy, stagger, distance)
-                yield order, accuracy, kind, at_face, stagger, distance, made
+                made = exact.closure(side, order, accuracy, distance, STAGGER[stagger])
+                yield order, accuracy, *SIDES[side], stagger, distance, made
 
 
 def ghosts():
     """Values at points outside: each kind and accuracy, near and far."""
-    for accuracy, (kind, at_face), m in itertools.product((2, 4, 6, 8), KINDS, (1, 3, 8)):
-        yield 0, accuracy, kind, at_face, "NONE", -m, closure(kind, at_face, 0, accuracy, "NONE", -m)
+    for accuracy, side, m in itertools.product((2, 4, 6, 8), SIDES, (1, 3, 8)):
+        yield 0, accuracy, *SIDES[side], "NONE", -m, exact.closure(side, 0, accuracy, -m)
 
 
 def literal(number):
