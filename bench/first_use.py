@@ -10,13 +10,11 @@ fields of 2^19 points as fast as they are answered: one and the same, or every o
 with it. --neighbour: that alone. Needs root, for the second user.
 """
 
-import argparse
 import json
 import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "client/python"))
 
 import fdclient  # noqa: E402
+import serving  # noqa: E402
 
 OTHER_USER = 12345
 BOX = [[z, y, x] for z in (-1, 0, 1) for y in (-1, 0, 1) for x in (-1, 0, 1)]
@@ -48,13 +47,8 @@ class Server:
             alone.mkdir()
             program = shutil.copy(program, alone)
             shutil.copy(options.build / "gpu/fdworker", alone)
-        self.process = subprocess.Popen(
-            [program, "--listen", f"unix:{self.path}", "--mode", "0666", "--device",
-             options.device, "--log-level", "4", "--kernel-cache", self.folder])
-        while not os.path.exists(self.path):
-            if self.process.poll() is not None:
-                sys.exit("fdserver did not start")
-            time.sleep(0.02)
+        self.process = serving.start(program, self.path, options.device, "--mode", "0666", "--log-level", "4",
+                                     "--kernel-cache", self.folder)
 
     def client(self):
         return fdclient.Client(f"unix:{self.path}", timeout=120)
@@ -141,14 +135,11 @@ def neighbour(server, kind, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--device", default="cuda:0")
+    parser = serving.parser(__doc__, device="cuda:0")
     parser.add_argument("--flood-s", type=float, default=15)
     parser.add_argument("--neighbour", action="store_true")
-    parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
-    said = {"commit": os.environ.get("FDSERVER_COMMIT", ""), "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    said = {}
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         with Server(options, folder) as server:
@@ -174,8 +165,7 @@ def main():
             with server.client() as client:
                 said["kernels"] = client.call("info")["devices"][0]["kernels"]
     print(json.dumps(said, indent=1))
-    if options.json:
-        options.json.write_text(json.dumps(said, indent=1) + "\n")
+    serving.write(options.json, said)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import argparse
 import itertools
 import json
 import math
-import os
 import pathlib
 import statistics
 import subprocess
@@ -25,12 +24,13 @@ import time
 
 import numpy
 
+import serving
+from peers import FIRST, SECOND
+from service import kernels
+
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "client/python"))
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
-FIRST = [4 / 5, -1 / 5, 4 / 105, -1 / 280]
-SECOND = {2: [-2, 1], 8: [-205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560]}
 THIRD = [-61 / 30, 169 / 120, -3 / 10, 7 / 240]  # accuracy 6, of the neighbours 1, 2, …; odd
 FOURTH = [91 / 8, -122 / 15, 169 / 60, -2 / 5, 7 / 240]
 IN_FLIGHT, SETS, STEPS, MARGIN = 8, 4, 10, 10
@@ -103,11 +103,11 @@ def by_cudnn(row):
 
 def gradient(xp, f):
     reach = Reach(xp, f, 4, "edge")
-    return tuple(odd(reach, FIRST, axis) for axis in (2, 1, 0))
+    return tuple(odd(reach, FIRST[8], axis) for axis in (2, 1, 0))
 
 
 def divergence(xp, x, y, z):
-    return sum(odd(Reach(xp, f, 4, "edge"), FIRST, axis) for f, axis in ((x, 2), (y, 1), (z, 0)))
+    return sum(odd(Reach(xp, f, 4, "edge"), FIRST[8], axis) for f, axis in ((x, 2), (y, 1), (z, 0)))
 
 
 def flux(xp, f, k):
@@ -122,7 +122,7 @@ def flux(xp, f, k):
 def flux_8(xp, f, k):
     """∇·(k∇f) as a user writes it at accuracy 8: the product rule on centred derivatives."""
     of_f, of_k = Reach(xp, f, 4, "wrap"), Reach(xp, k, 4, "wrap")
-    return sum(k * even(of_f, SECOND[8], a) + odd(of_k, FIRST, a) * odd(of_f, FIRST, a)
+    return sum(k * even(of_f, SECOND[8], a) + odd(of_k, FIRST[8], a) * odd(of_f, FIRST[8], a)
                for a in range(f.ndim))
 
 
@@ -500,19 +500,8 @@ def chosen(options):
     return [row for row in all_rows() if options.only in row.name]
 
 
-def copy_gbs(options):
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        subprocess.run([options.build / "bench/bench_kernels", "--device", options.device, "--floors", "--json",
-                        file.name], check=True, stdout=sys.stderr)
-        said = json.load(open(file.name))
-    return said["floors"]["copy_gbs"], said.get("driver")
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--json", type=pathlib.Path)
+    parser = serving.parser(__doc__, device="cuda:0")
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--seconds", type=float, default=0.3, help="for each row")
     parser.add_argument("--peer-s", type=float, default=900,
@@ -525,7 +514,7 @@ def main():
         for said in {"JAX": measure_jax, "CuPy": measure_cupy}[name](options):
             pathlib.Path(file).write_text(json.dumps(said))
         return
-    floor, driver = copy_gbs(options)
+    machine = kernels(options, "--device", options.device, "--floors")
     with tempfile.TemporaryDirectory() as folder:
         peers = {}
         for name in ("JAX", "CuPy"):
@@ -538,18 +527,13 @@ def main():
             peers[name] = json.loads(said.read_text()) if said.exists() else \
                 {"name": f"no {name}", "ms": {}, "cudnn_ms": {}, "left_out": {}}
         path = f"{folder}/s"
-        server = subprocess.Popen([options.build / "server/fdserver", "--listen", f"unix:{path}", "--device",
-                                   options.device, "--log-level", "4"])
+        server = serving.start(options.build / "server/fdserver", path, options.device, "--log-level", "4")
         try:
-            while not os.path.exists(path):
-                if server.poll() is not None:
-                    sys.exit("fdserver did not start")
-                time.sleep(0.05)
             ours = measure_server(options, f"unix:{path}")
         finally:
             server.terminate()
             server.wait()
-    report(options, ours, peers, floor, driver)
+    report(options, ours, peers, machine["floors"]["copy_gbs"], machine.get("driver"))
 
 
 def report(options, ours, peers, floor, driver):
@@ -573,12 +557,9 @@ def report(options, ours, peers, floor, driver):
     for who, reasons in left_out.items():
         for name, reason in reasons.items():
             print(f"left out: {who}: {name}: {reason}")
-    if options.json:
-        options.json.write_text(json.dumps(
-            {"commit": os.environ.get("FDSERVER_COMMIT", ""),
-             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "device": ours["device"],
-             "driver": driver, "jax": jax["name"], "cupy": peers["CuPy"]["name"], "copy_gbs": floor, "rows": rows,
-             "left_out": left_out}, indent=1, ensure_ascii=False) + "\n")
+    serving.write(options.json, {"device": ours["device"], "driver": driver, "jax": jax["name"],
+                                 "cupy": peers["CuPy"]["name"], "copy_gbs": floor, "rows": rows,
+                                 "left_out": left_out})
 
 
 if __name__ == "__main__":

@@ -9,15 +9,11 @@ solve_banded), py-pde by its compiled operators and steppers, on as many threads
 compared with the daemon's; the time of a wrong one is not told. A peer that is not installed is left out.
 """
 
-import argparse
 import dataclasses
-import datetime
 import itertools
-import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "client/python"))
 
 import fdclient  # noqa: E402
+import serving  # noqa: E402
 
 try:
     import scipy
@@ -406,12 +403,8 @@ def rows():
 class Daemon:
     def __init__(self, options, folder):
         path = f"{folder}/socket"
-        self.process = subprocess.Popen([options.build / "server/fdserver", "--listen", f"unix:{path}", "--device",
-                                         "host", "--log-level", "4", "--region-memory", "16G"])
-        while not os.path.exists(path):
-            if self.process.poll() is not None:
-                sys.exit("fdserver did not start")
-            time.sleep(0.02)
+        self.process = serving.start(options.build / "server/fdserver", path, options.device, "--log-level", "4",
+                                     "--region-memory", "16G")
         self.client = fdclient.Client(f"unix:{path}", timeout=120)
 
     def close(self):
@@ -493,12 +486,10 @@ def model():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser = serving.parser(__doc__, device="host")
     parser.add_argument("--points", type=int, default=256, metavar="N")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each figure")
     parser.add_argument("--only", default="", help="rows whose name contains this")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     peers = {"numpy": numpy.__version__} | {name: module.__version__ for name, module in
@@ -507,9 +498,7 @@ def main():
         if not module:
             print(f"{name} is not installed: left out")
     print(f"{model()}, {cores} cores, {peers}")
-    said = {"commit": os.environ.get("FDSERVER_COMMIT", ""),
-            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "device": model(), "cores": cores, "peers": peers, "shape": [options.points] * 3, "dtype": "float32",
+    said = {"device": model(), "cores": cores, "peers": peers, "shape": [options.points] * 3, "dtype": "float32",
             "rows": []}
     with tempfile.TemporaryDirectory() as folder:
         daemon = Daemon(options, folder)
@@ -517,8 +506,7 @@ def main():
             for row in rows():
                 if options.only in row.name:
                     said["rows"].append(measure(daemon, row, options))
-                    if options.json:
-                        options.json.write_text(json.dumps(said, indent=1) + "\n")
+                    serving.write(options.json, said)
         finally:
             daemon.close()
 

@@ -20,7 +20,6 @@ medians, and the longest time without a message of the daemon's watchdog, which 
 Needs root, for the neighbours' uids, and msgpack.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -35,6 +34,8 @@ import threading
 import time
 
 import msgpack
+import serving
+from serving import array, connection, request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/lib"))
 from flooding import ask_without_end, neighbour, send_without_end  # noqa: E402
@@ -67,13 +68,9 @@ def front(options):
         path = f"{folder}/s"
         load = shutil.copy(options.build / "bench/bench_load", folder)  # accessible to any uid
         watchdog = Watchdog(f"{folder}/notify")
-        process = subprocess.Popen([options.build / "server/fdserver", "--listen", f"unix:{path}", "--mode", "0666",
-                                    "--device", options.device, "--log-level", "3"], env=watchdog.env)
+        process = serving.start(options.build / "server/fdserver", path, options.device, "--mode", "0666", "--log-level",
+                                "3", env=watchdog.env)
         try:
-            while not os.path.exists(path):
-                if process.poll() is not None:
-                    raise SystemExit(f"fdserver --device {options.device} did not start")
-                time.sleep(0.01)
             yield path, load, watchdog
         finally:
             process.kill()
@@ -131,51 +128,6 @@ def waiters(path, load, options):
         for process in loads:
             process.kill()
             process.wait()
-
-
-def request(msgid, method, **params):
-    return msgpack.packb([0, msgid, method, [params]])
-
-
-def array(*shape):
-    points = 1
-    for n in shape:
-        points *= n
-    return {b"nd": True, b"type": "<f4", b"kind": b"", b"shape": list(shape), b"data": bytes(4 * points)}
-
-
-@contextlib.contextmanager
-def connection(path, uid):
-    """A connection of that user: call() returns the result; or send(), and answer() for the next result."""
-    own = os.geteuid()
-    os.seteuid(uid)
-    try:
-        plug = socket.socket(socket.AF_UNIX)
-        plug.connect(path)
-    finally:
-        os.seteuid(own)
-    unpacker = msgpack.Unpacker()
-
-    def send(method, **params):
-        plug.sendall(request(1, method, **params))
-
-    def answer():
-        while True:
-            for message in unpacker:
-                if message[2]:
-                    raise SystemExit(f"{message[2]}")
-                return message[3]
-            data = plug.recv(1 << 16)
-            if not data:
-                raise SystemExit("the connection is closed")
-            unpacker.feed(data)
-
-    def call(method, **params):
-        send(method, **params)
-        return answer()
-
-    with plug:
-        yield call, send, answer
 
 
 @contextlib.contextmanager
@@ -255,13 +207,10 @@ def main():
     for others in (asking, joining, notifying):
         rows[others.__name__] = asked_jobs_per_second, "jobs/s", others
         rows[f"{others.__name__}-pings"] = asked_pings_per_second, "pings/s", others
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default="build/release")
-    parser.add_argument("--device", default="host")
+    parser = serving.parser(__doc__, device="host")
     parser.add_argument("--only", choices=rows, action="append")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--json", type=pathlib.Path, help="write the medians to this file")
     options = parser.parse_args()
     print(f"{'neighbours':16}{'alone':>12}{'beside':>12}{'ratio':>9}   ({os.cpu_count()} CPUs)")
 
@@ -282,8 +231,7 @@ def main():
         alone, beside = (statistics.median(column) for column in zip(*seen))
         line("  median", alone, beside, f"{unit}, longest watchdog gap {gap:.2f} s")
         medians.append({"neighbours": name, "unit": unit, "alone": alone, "beside": beside, "watchdog_gap_s": gap})
-    if options.json:
-        options.json.write_text(json.dumps(medians, indent=1) + "\n")
+    serving.write(options.json, {"rows": medians})
 
 
 if __name__ == "__main__":

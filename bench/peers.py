@@ -9,9 +9,6 @@ those of bench_kernels. Each result is first compared with NumPy's on a small fi
 timed.
 """
 
-import argparse
-import datetime
-import json
 import math
 import os
 import pathlib
@@ -20,6 +17,8 @@ import sys
 import time
 
 import numpy
+
+import serving
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the other libraries need memory too
 
@@ -231,8 +230,7 @@ def driver():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=pathlib.Path)
+    parser = serving.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=0.1, help="for each row")
     parser.add_argument("--only", default="", help="rows whose peer and name contain this")
     options = parser.parse_args()
@@ -253,12 +251,8 @@ def main():
     rows = []
     for peer in peers:
         measure(peer, options.seconds, copy_gbs, options.only, rows)
-        if options.json:
-            options.json.write_text(json.dumps({
-                "commit": os.environ.get("FDSERVER_COMMIT", ""),
-                "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "device": peers[0].device(), "driver": driver(), "floors": {"copy_gbs": round(copy_gbs, 1)},
-                "rows": rows}, indent=1) + "\n")
+        serving.write(options.json, {"device": peers[0].device(), "driver": driver(),
+                                     "floors": {"copy_gbs": round(copy_gbs, 1)}, "rows": rows})
 
 
 if __name__ == "__main__":

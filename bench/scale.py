@@ -7,13 +7,9 @@ The loads are bench_load's. Every job is free to run on any device (`placement` 
 is measured includes the front, which is one process for all of them.
 """
 
-import argparse
-import json
-import os
-import pathlib
 import subprocess
-import time
 
+import serving
 from service import Table, front
 
 # name, bench_load's mode, points along an axis, clients, jobs in flight of each, least speed-up on two devices
@@ -25,12 +21,9 @@ LOADS = (("512³, region to region", "region", 512, 4, 4, 1.9),
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--devices", default="host,host")
+    parser = serving.parser(__doc__, device="host,host", option="--devices")
     parser.add_argument("--seconds", type=float, default=3, help="for each load")
     parser.add_argument("--only", default="", help="loads whose names contain this text")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
     devices = options.devices.split(",")
     loads = [load for load in LOADS if options.only in load[0]]
@@ -47,15 +40,11 @@ def main():
             table.row(f"{name}: a job, {len(devices)} devices", all_of_them, "µs", one, "one device",
                       ratio_least=round(least * len(devices) / 2, 2) if least and len(devices) > 1 else None)
     table.print(options.devices)
-    if options.json:
-        cards = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
-                               capture_output=True, text=True, check=False).stdout.split("\n") \
-            if "cuda" in options.devices else []
-        options.json.write_text(json.dumps(
-            {"commit": os.environ.get("FDSERVER_COMMIT", ""),
-             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "devices": devices,
-             "cards": [card for card in cards if card], "rows": table.rows, "left_out": table.left_out},
-            indent=1, ensure_ascii=False) + "\n")
+    cards = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                           capture_output=True, text=True, check=False).stdout.split("\n") \
+        if "cuda" in options.devices else []
+    serving.write(options.json, {"devices": devices, "cards": [card for card in cards if card], "rows": table.rows,
+                                 "left_out": table.left_out})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ numpy and msgpack; the row of two users needs root. --quick: small arrays and sh
 script; the figures are meaningless.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -24,7 +23,7 @@ import sys
 import tempfile
 import time
 
-import msgpack
+import serving
 
 HERE = pathlib.Path(__file__).resolve().parent
 ANOTHER_UID = 65534
@@ -66,7 +65,7 @@ class Table:
         begin = time.monotonic()
         try:
             yield
-        except LeftOut as reason:
+        except (LeftOut, SystemExit) as reason:
             self.left_out.append({"name": name, "reason": str(reason)})
         except Exception as error:  # any exception: the other rows continue
             self.left_out.append({"name": name, "reason": f"{type(error).__name__}: {error}"})
@@ -100,13 +99,8 @@ class Front:
         self.options = options
         self.path = f"{folder}/s"
         self.load_path = shutil.copy(options.build / "bench/bench_load", folder)  # accessible to any uid
-        self.process = subprocess.Popen(
-            [options.build / "server/fdserver", "--listen", f"unix:{self.path}", "--mode", "0666",
-             "--device", device, "--drain-timeout-s", "5", "--log-level", "4", *arguments])
-        while not os.path.exists(self.path):
-            if self.process.poll() is not None:
-                raise LeftOut(f"fdserver --device {device} did not start")
-            time.sleep(0.01)
+        self.process = serving.start(options.build / "server/fdserver", self.path, device, "--mode", "0666",
+                                     "--drain-timeout-s", "5", "--log-level", "4", *arguments)
         self.before_any = self.memory("VmRSS")
 
     def close(self):
@@ -123,26 +117,8 @@ class Front:
         raise LeftOut(f"/proc does not say {key}")
 
     def call(self, method):
-        with self.connection() as call:
+        with serving.connection(self.path) as (call, *_):
             return call(method)
-
-    @contextlib.contextmanager
-    def connection(self):
-        """call(method, **parameters), one after another."""
-        with socket.socket(socket.AF_UNIX) as end:
-            end.connect(self.path)
-            unpacker = msgpack.Unpacker()
-
-            def call(method, **parameters):
-                end.sendall(msgpack.packb([0, 0, method, [parameters] if parameters else []]))
-                while True:
-                    unpacker.feed(end.recv(1 << 16))
-                    for _, _, error, result in unpacker:
-                        if error:
-                            raise LeftOut(f"{method}: {error['message']}")
-                        return result
-
-            yield call
 
     def load_begin(self, mode, n, clients=1, in_flight=1, seconds=None, uid=None, idle=0):
         return subprocess.Popen(
@@ -270,8 +246,8 @@ def peer_row(table, peers, key, name, figure, least):
 
 def chain_rows(table, server, n, rounds):
     """Four small operators repeated: in one request, with a request a round, and with a request each."""
-    with table.part(f"chain of 4 at {n}³"), server.connection() as call:
-        array = {b"nd": True, b"type": "<f4", b"shape": [n] * 3, b"data": bytes(4 * n**3)}
+    with table.part(f"chain of 4 at {n}³"), serving.connection(server.path) as (call, *_):
+        array = serving.array(n, n, n)
         u, a, b, c = ({"field": call("put", f=array)["field"]} for _ in range(4))
         ops = [{"op": "derivative", "f": u, "out": a, "axis": "x"},
                {"op": "derivative", "f": a, "out": b, "axis": "y"}, {"op": "laplacian", "f": b, "out": c},
@@ -438,13 +414,10 @@ def measure_peers(options, large):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--device", default="host")
+    parser = serving.parser(__doc__, device="host")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seconds", type=float, help="for each load (3; quick: 0.5)")
     parser.add_argument("--chains", action="store_true", help="the rows of chains alone, printed and not written")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
     options.seconds = options.seconds or (0.5 if options.quick else 3)
     medium, large, huge = (96, 128, 160) if options.quick else (256, 512, 1024)
@@ -480,12 +453,8 @@ def main():
         idle_rows(table, server, idle)
     host_rows(table, options, host_cube)
     table.print(f"{said['device']}, driver {said['driver']}; {time.monotonic() - begin:.0f} s")
-    if options.json:
-        options.json.write_text(json.dumps(
-            {"commit": os.environ.get("FDSERVER_COMMIT", ""),
-             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "device": said["device"],
-             "driver": said["driver"], "floors": floors, "rows": table.rows, "left_out": table.left_out},
-            indent=1, ensure_ascii=False) + "\n")
+    serving.write(options.json, {"device": said["device"], "driver": said["driver"], "floors": floors,
+                                 "rows": table.rows, "left_out": table.left_out})
 
 
 if __name__ == "__main__":
