@@ -2,7 +2,6 @@
  * what was in a slot before is unloaded. */
 #include "gpu/backend.h"
 #include "gpu/cuda/compiled.h"
-#include "gpu/cuda/fault.h"
 #include "numerics/stencil_plan.h"
 #include "tests/unit/unit.h"
 
@@ -22,16 +21,6 @@ static struct {
     int loaded, unloaded, events, recorded, synchronized;
 } device;
 
-bool fault_check(cudaError_t error, const char *what)
-{
-    (void)what;
-    return error == cudaSuccess;
-}
-void fault_never(cudaError_t error, const char *what)
-{
-    (void)what;
-    assert_int_equal(error, cudaSuccess);
-}
 cudaError_t cudaSetDevice(int index)
 {
     assert_int_equal(index, 3);
@@ -87,69 +76,12 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, co
     *kernel = (cudaKernel_t)(void *)library;
     return cudaSuccess;
 }
-cudaError_t cudaGetDevice(int *index)
-{
-    *index = 0;
-    return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int index)
-{
-    *value = 0;
-    return cudaSuccess;
-}
-
 cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value)
 {
     (void)kernel, (void)attribute;
     assert_true(value > 0);
     return cudaSuccess;
 }
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
-{
-    (void)stream;
-    *status = cudaStreamCaptureStatusNone;
-    return cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
-{
-    (void)stream, (void)flags;
-    return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
-{
-    (void)stream;
-    return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
-{
-    (void)stream;
-    return cudaSuccess;
-}
-cudaError_t cudaMalloc(void **memory, size_t bytes)
-{
-    *memory = malloc(bytes);
-    return cudaSuccess;
-}
-cudaError_t cudaFree(void *memory)
-{
-    free(memory);
-    return cudaSuccess;
-}
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                            cudaStream_t stream)
-{
-    (void)kind, (void)stream;
-    memcpy(to, from, bytes);
-    return cudaSuccess;
-}
-cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
-{
-    (void)stream;
-    memset(memory, value, bytes);
-    return cudaSuccess;
-}
-
 /* All points but the last plane. */
 cudaError_t compiled_launch(const struct compiled_trial *trial, cudaStream_t stream,
                             int64_t low[AXIS_COUNT], int64_t high[AXIS_COUNT])

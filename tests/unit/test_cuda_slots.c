@@ -13,17 +13,6 @@ enum { MiB = 1 << 20, DEVICE_BYTES = 100 * MiB, LARGE_BYTES = 40 * MiB, SMALL_BY
 
 static int copies;
 
-cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
-{
-    (void)flags;
-    *memory = malloc(bytes);
-    return cudaSuccess;
-}
-cudaError_t cudaFreeHost(void *memory)
-{
-    free(memory);
-    return cudaSuccess;
-}
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
@@ -31,39 +20,6 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     copies++;
     return cudaSuccess;
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
-{
-    (void)event, (void)flags;
-    return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    (void)event;
-    return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
-{
-    (void)event, (void)stream;
-    return cudaSuccess;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
-{
-    (void)stream, (void)event, (void)flags;
-    return cudaSuccess;
-}
-void passes_constants_init(struct passes_constants *constants, const struct plan *plan,
-                           const void *rows)
-{
-    memset(constants, 0, sizeof *constants);
-    constants->plan = *plan;
-    constants->rows = rows;
-}
-cudaError_t passes_load(int slot, const struct passes_constants *constants, cudaStream_t stream)
-{
-    (void)slot, (void)constants, (void)stream;
-    return cudaSuccess;
-}
-
 static int setup(void **state)
 {
     counted_device = (struct counted_device){.has_bytes = DEVICE_BYTES};

@@ -557,13 +557,6 @@ const char *cudaGetErrorString(cudaError_t error)
 
 /* --- compiled kernels: none can be loaded --- */
 
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
-{
-    (void)stream;
-    *status = cudaStreamCaptureStatusNone;
-    return cudaSuccess;
-}
-
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     (void)event; /* of a kernel that was loaded */
@@ -604,14 +597,6 @@ bool compiled_check(const struct kernel_key *key, const void *kernel, int units)
 }
 
 /* --- kernels --- */
-
-void passes_constants_init(struct passes_constants *constants, const struct plan *plan,
-                           const void *rows)
-{
-    memset(constants, 0, sizeof *constants);
-    constants->plan = *plan;
-    constants->rows = rows;
-}
 
 cudaError_t passes_load(int slot, const struct passes_constants *constants, cudaStream_t stream)
 {
