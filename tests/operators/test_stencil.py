@@ -14,7 +14,6 @@ from offered import epsilon
 RADIUS_MOST = 8
 MODES = {"periodic": "wrap", "mirror": "mirror", "symmetric": "reflect", "nearest": "nearest", "constant": "constant"}
 CVAL = -0.625
-DATA = {"value": exact.VALUE, "derivative": exact.DERIVATIVE, "curvature": exact.CURVATURE}
 
 
 def box(radii):
@@ -84,10 +83,7 @@ def ghost_rows(radius, accuracy, side):
     kind, at_face = side[0], side[1]
     if kind == "constant":
         return [exact.Row([], [], Fraction(1))] * radius
-    place = exact.FACE if at_face else exact.NODE
-    datum = None if kind == "one-sided" or (kind == "value" and not at_face) else (DATA[kind], place)
-    count = max(accuracy - (datum is not None), datum[0] if datum else 0)
-    return [exact.row(0, range(count), Fraction(-m), datum) for m in range(1, radius + 1)]
+    return [exact.closure(kind + at_face * " face", 0, accuracy, -m) for m in range(1, radius + 1)]
 
 
 def growth(accuracy, radius):
@@ -121,7 +117,7 @@ def padded(f, axis, radius, boundary, h, accuracy):
             line = f if place == 0 else f[..., ::-1]
             ghosts = []
             for row in ghost_rows(radius, accuracy, side):
-                order = DATA.get(side[0], 0)
+                order = exact.DATA.get(side[0], 0)
                 value = sum((float(w) * line[..., i] for i, w in enumerate(row.weights)), np.zeros(line.shape[:-1]))
                 ghosts.append(value + float(row.data) * h**order * side[2])
             ghosts = np.stack(ghosts, axis=-1) if ghosts else line[..., :0]
@@ -293,7 +289,7 @@ def test_polynomials_are_continued(client, dimensions, accuracy):
                 v = np.full(np.shape(given(0)), 0.7) if dimensions > 1 else 0.7  # v f of the degree of f
                 sides[name] = {"mixed": v, "const": given(1) + v * given(0)}
             else:
-                sides[name] = {kind: given({"value": 0, "derivative": 1, "curvature": 2}[kind])}
+                sides[name] = {kind: given(exact.DATA[kind])}
             if at_face:
                 sides[name]["at"] = "face"
             elif kind == "value":
