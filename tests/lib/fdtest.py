@@ -120,6 +120,10 @@ class Client:
         self.send_bytes(request_bytes(msgid, method, params))
         return msgid
 
+    def receive(self):
+        """Bytes; none at the end of the stream."""
+        return self.socket.recv(MiB)
+
     def receive_message(self):
         """The next message, unchanged; EOFError if the server has closed the connection."""
         while True:
@@ -127,7 +131,7 @@ class Client:
                 return next(self.unpacker)
             except StopIteration:
                 pass
-            data = self.socket.recv(MiB)
+            data = self.receive()
             if not data:
                 raise EOFError
             self.unpacker.feed(data)
@@ -541,6 +545,14 @@ def settled(daemon):
 
 def jobs_under_way(stats):
     return stats["totals"]["jobs"]
+
+
+def on_socket(daemon):
+    """Bytes of arrays in and out of the user's; those of a result are counted when its job ends, possibly after its
+    client has it."""
+    eventually(lambda: daemon.stats()["user"]["jobs"] == 0, "no job")
+    user = daemon.stats()["user"]
+    return user["bytes_in"], user["bytes_out"]
 
 
 def descriptors(pid):

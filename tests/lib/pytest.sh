@@ -18,5 +18,5 @@ fi
 # ctest runs a test on each core. NumPy's linear algebra with a thread for each core would spend many times
 # its computing time in busy waits.
 export OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}"
-PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1 \
+PYTHONPATH="$here:$root/client/python${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1 \
     exec $users "$python" -m pytest -q -rs -p no:cacheprovider "$@"

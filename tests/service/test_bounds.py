@@ -1,6 +1,5 @@
 """Chains whose stability bounds take long to compute: the loop continues meanwhile."""
 
-import os
 import select
 import signal
 import socket
@@ -9,7 +8,7 @@ import numpy
 import pytest
 
 from faults import HELD, HOLD, Faults
-from fdtest import Client, Daemon, FdError, assert_serves, eventually, sanitized, wave
+from fdtest import Client, Daemon, FdError, assert_serves, eventually, needs_root, sanitized, wave
 
 N, LINKS = 2048, 16
 PINGS = 50
@@ -225,13 +224,10 @@ def test_drained(held):
 def test_the_worker_ends_meanwhile(held):
     """The array of the message is freed with it."""
     daemon, faults = held
-    client, other = daemon.client(), daemon.client()
+    client = daemon.client()
     message = client.send("chain", ops=line(wave(N)))
     is_held(faults)
-    [device] = other.call("info")["devices"]
-    os.kill(device["pid"], signal.SIGKILL)
-    eventually(lambda: [(d["state"], d["generation"]) for d in other.call("info")["devices"]] ==
-               [("ready", device["generation"] + 1)], "the next worker")
+    daemon.kill_worker()
     faults[HOLD] = 0
     with pytest.raises(FdError) as caught:
         client.recv(message)
@@ -239,7 +235,7 @@ def test_the_worker_ends_meanwhile(held):
     assert_serves(client)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+@needs_root
 def test_another_user_does_not_wait(held):
     daemon, faults = held
     client = daemon.client()

@@ -1,8 +1,5 @@
 """Several operators in one request: the bits of single operators, and no intermediate result remains."""
 
-import os
-import signal
-
 import numpy
 import pytest
 
@@ -418,8 +415,7 @@ def test_the_worker_ends(ops):
     with Daemon() as daemon, daemon.client() as client:
         msgid = client.send("chain", ops=ops, repeat=10**8)
         eventually(lambda: running(client) == 1, "a job that runs")
-        for pid in daemon.worker_pids():
-            os.kill(pid, signal.SIGKILL)
+        daemon.kill_worker(wait=False)
         assert client.error(msgid).code == "DEVICE_LOST"
         eventually(daemon.answers, "another worker")
         eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")

@@ -19,14 +19,12 @@ import sys
 import threading
 import time
 
+import fdclient
 import numpy
 import pytest
 
 from fdtest import (BUILD, ENDLESS, ONE_DEVICE, Client, Daemon, FdError, MiB, assert_serves, checked_connection,
                     derivative, descriptors, eventually, needs_root, request_bytes, sanitized, settled, wave)
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "client/python"))
-import fdclient  # noqa: E402
 
 OPTIONS = ("--max-regions", "20")
 DEVICE = ONE_DEVICE
@@ -44,19 +42,12 @@ class Exporter(Client):
         super().__init__(path)
         self.passed = []
 
-    def receive_message(self):
-        while True:
-            try:
-                return next(self.unpacker)
-            except StopIteration:
-                pass
-            data, beside, flags, _ = self.socket.recvmsg(MiB, socket.CMSG_SPACE(4 * 8), socket.MSG_CMSG_CLOEXEC)
-            assert not flags & socket.MSG_CTRUNC
-            for _, _, content in beside:
-                self.passed += array.array("i", content)
-            if not data:
-                raise EOFError
-            self.unpacker.feed(data)
+    def receive(self):
+        data, beside, flags, _ = self.socket.recvmsg(MiB, socket.CMSG_SPACE(4 * 8), socket.MSG_CMSG_CLOEXEC)
+        assert not flags & socket.MSG_CTRUNC
+        for _, _, content in beside:
+            self.passed += array.array("i", content)
+        return data
 
     def exported(self, msgid):
         """The answer of an export, with its descriptor."""

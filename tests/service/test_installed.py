@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from fdtest import BUILD, DEVICE, Client, assert_serves, binary, eventually, sanitized
+from fdtest import BUILD, DEVICE, Client, assert_serves, eventually, sanitized
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXPOSURE = 15  # tenths: systemd's own scale from 0 (safe) to 100

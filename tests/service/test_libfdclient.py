@@ -9,7 +9,7 @@ import signal
 import numpy
 import pytest
 
-from fdtest import BUILD, ONE_DEVICE, Daemon, MiB, descriptors, eventually, sanitized, wave
+from fdtest import BUILD, ONE_DEVICE, Daemon, MiB, descriptors, eventually, on_socket, sanitized, wave
 
 if sanitized():
     pytest.skip("Python does not load a sanitizer's library", allow_module_level=True)
@@ -140,12 +140,6 @@ def array(f):
 def parameters(**params):
     params = {k: v.encode() if isinstance(v, str) else v for k, v in params.items()}
     return Params(**({"dt": float("nan"), "cfl": float("nan")} | params))
-
-
-def on_socket(daemon):
-    """The payload through the socket so far, in and out."""
-    user = daemon.stats()["user"]
-    return user["bytes_in"], user["bytes_out"]
 
 
 SHAPE = (64, 64, 80)

@@ -1,19 +1,15 @@
 """The memory of the front that clients can occupy, and its report to them."""
 
 import json
-import pathlib
 import subprocess
-import sys
 
+import fdclient
 import msgpack
 import numpy
 import pytest
 
 from fdtest import (Client, Daemon, FdError, MiB, array_header, assert_serves, bin_header, binary, eventually, memory_bytes,
                     request_bytes, sanitized, wave)
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client/python"))
-import fdclient  # noqa: E402
 
 WEIGHTS = MiB  # numbers of one message: 8 MiB
 

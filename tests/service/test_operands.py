@@ -1,9 +1,6 @@
 """Operands and parameters of many numbers: every form gives the same bits, nothing of them remains, and each
 refusal names its parameter."""
 
-import os
-import signal
-
 import numpy
 import pytest
 
@@ -162,10 +159,7 @@ def test_a_lost_operand_is_told():
     """A resident face is lost with its worker, as any field; the next job succeeds."""
     with Daemon() as daemon, Client(daemon.path) as client:
         face = client.put(wave(20))
-        pids = daemon.worker_pids()
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-        eventually(lambda: daemon.worker_pids() and set(daemon.worker_pids()) != set(pids), "another worker")
+        daemon.kill_worker()
         boundary = {"x": {"value": {"field": face}}}
         error = client.refused("laplacian", f=wave(20, 20), accuracy=2, boundary=boundary)
         assert (error.code, error.parameter) == ("FIELD_LOST", "boundary x-")

@@ -2,28 +2,17 @@
 
 import gc
 import os
-import pathlib
 import resource
 import signal
-import sys
 
+import fdclient
 import numpy
 import pytest
 
-from fdtest import Daemon, MiB, PATIENCE_S, derivative, descriptors, eventually, in_threads, wave
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "client/python"))
-import fdclient  # noqa: E402
+from fdtest import Daemon, MiB, PATIENCE_S, derivative, descriptors, eventually, in_threads, on_socket, wave
 
 OPTIONS = ("--region-bytes", "256M")
 SHAPE = (32, 48, 64)
-
-
-def on_socket(daemon):
-    """Bytes in and out; those of a result are counted when its job ends, possibly after its client has it."""
-    eventually(lambda: daemon.stats()["user"]["jobs"] == 0, "no job")
-    user = daemon.stats()["user"]
-    return user["bytes_in"], user["bytes_out"]
 
 
 def shared(f):

@@ -3,22 +3,18 @@
 import contextlib
 import gc
 import os
-import pathlib
 import pickle
 import signal
 import socket
-import sys
 import tempfile
 import threading
 
+import fdclient
 import msgpack
 import numpy
 import pytest
 
 from fdtest import PATIENCE_S, eventually, wave
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "client/python"))
-import fdclient  # noqa: E402
 
 LARGE = 4 << 20  # float32; more than a socket takes
 
@@ -262,13 +258,28 @@ def test_a_connection_that_breaks_while_a_request_is_sent():
             client.put(numpy.zeros(LARGE))
 
 
-def test_a_request_in_the_middle_of_another():
+def refusal(says, call):
+    """A callback from which the call is refused, and the list of the errors so far."""
     refused = []
 
-    def ping(*_):
-        with pytest.raises(fdclient.Error, match="while its thread sends") as raised:
-            client.call("ping")
+    def callback(*_):
+        with pytest.raises(fdclient.Error, match=says) as raised:
+            call()
         refused.append(raised.value)
+    return callback, refused
+
+
+@contextlib.contextmanager
+def on_signal(act):
+    before = signal.signal(signal.SIGUSR1, act)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_request_in_the_middle_of_another():
+    ping, refused = refusal("while its thread sends", lambda: client.call("ping"))
 
     def script(server):
         server.peer.recv(1, socket.MSG_PEEK)
@@ -277,23 +288,14 @@ def test_a_request_in_the_middle_of_another():
         eventually(lambda: refused, "the handler")
         server.answer({"field": 7})
         server.answer({})
-    before = signal.signal(signal.SIGUSR1, ping)
-    try:
-        with connected(script) as client:
-            client.put(numpy.zeros(LARGE)).keep()
-            assert client.call("ping") == {}
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+    with on_signal(ping), connected(script) as client:
+        client.put(numpy.zeros(LARGE)).keep()
+        assert client.call("ping") == {}
 
 
 def test_a_signal_handler_while_its_thread_waits():
     """Each would wait for the other."""
-    refused = []
-
-    def cancel(*_):
-        with pytest.raises(fdclient.Error, match="sends or waits") as raised:
-            job.cancel()
-        refused.append(raised.value)
+    cancel, refused = refusal("sends or waits", lambda: job.cancel())
 
     def script(server):
         msgid, _, _ = server.hear()
@@ -301,23 +303,14 @@ def test_a_signal_handler_while_its_thread_waits():
         os.kill(os.getpid(), signal.SIGUSR1)
         eventually(lambda: refused, "the handler")
         server.say(msgid, {"out": inline(F)})
-    before = signal.signal(signal.SIGUSR1, cancel)
-    try:
-        with connected(script) as client:
-            job = client.submit("laplacian", F)
-            assert (job.result() == F).all()
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+    with on_signal(cancel), connected(script) as client:
+        job = client.submit("laplacian", F)
+        assert (job.result() == F).all()
 
 
 def test_what_is_collected_while_a_message_is_taken(monkeypatch):
     """__del__ runs in any thread, at any time: it is refused if it would wait for its own thread."""
-    refused = []
-
-    def collect(_, what, about):
-        with pytest.raises(fdclient.Error, match="sends or waits") as raised:
-            client.call("ping")
-        refused.append(raised.value)
+    collect, refused = refusal("sends or waits", lambda: client.call("ping"))
 
     def script(server):
         msgid, _, _ = server.hear()

@@ -1,6 +1,5 @@
 """Long jobs in segments: snapshots, the bits of an uninterrupted run, and every early end."""
 
-import os
 import signal
 
 import numpy
@@ -227,8 +226,7 @@ def test_the_worker_ends_between_segments(shape):
     with Daemon() as daemon:
         client = daemon.client()
         msgid = begun(daemon, client, shape)
-        for pid in daemon.worker_pids():
-            os.kill(pid, signal.SIGKILL)
+        daemon.kill_worker(wait=False)
         try:
             error, _ = client.outcome(msgid)
             assert error.code == "DEVICE_LOST" and error.retryable

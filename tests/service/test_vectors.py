@@ -1,8 +1,5 @@
 """Gradient, divergence and curl: vector fields are maps by axis, in and out, inline and resident."""
 
-import os
-import signal
-
 import numpy
 import pytest
 
@@ -157,10 +154,7 @@ def test_a_hang_up_half_way_through_the_second_component(daemon, client, unchang
 def test_a_lost_worker_takes_every_component(client, daemon):
     f = vector(20, 21, 22)
     ids = {axis: {"field": client.put(component)} for axis, component in f.items()}
-    generation = daemon.generation()
-    os.kill(daemon.worker_pids()[0], signal.SIGKILL)
-    eventually(lambda: daemon.generation() > generation
-               and daemon.device()["state"] == "ready", "another worker")
+    daemon.kill_worker()
     assert client.refused("curl", f=ids).what == ("FIELD_LOST", "f x")
     client.free(*(ids[axis]["field"] for axis in "xyz"))
 

@@ -9,7 +9,7 @@ import time
 import numpy
 import pytest
 
-from fdtest import (Client, Daemon, ENDLESS, FdError, Region, assert_serves, derivative, diffusion, eventually,
+from fdtest import (Client, Daemon, ENDLESS, Region, assert_serves, derivative, diffusion, eventually,
                     in_threads, jobs_under_way, laplacian, request_bytes, settled, upload_begin, wave)
 
 
@@ -490,9 +490,3 @@ def test_a_cancelled_put_leaves_nothing(daemon):
         # A put that was complete is acknowledged work: it may stay, and is listed then.
         other.free(*(entry["field"] for entry in other.call("list")["fields"]))
     eventually(lambda: settled(daemon) == before, "as before")
-
-
-def test_errors_are_typed(daemon):
-    with Client(daemon.path) as client, pytest.raises(FdError) as refused:
-        client.call("nothing")
-    assert refused.value.code == "UNKNOWN_METHOD"
