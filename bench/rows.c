@@ -2,28 +2,13 @@
 
 #include "bench/row.h"
 #include "numerics/stability.h"
+#include "tests/lib/job_of.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct job job_of(enum operator_id operator_id, enum dtype dtype, int accuracy, int axes,
-                         uint64_t nx, uint64_t ny, uint64_t nz)
-{
-    struct job job;
-    job_init(&job);
-    job.operator_id = (uint8_t)operator_id;
-    job.dtype = (uint8_t)dtype;
-    job.axes = (uint8_t)axes;
-    job.accuracy = (uint8_t)accuracy;
-    job.order = (uint8_t)job_order(&job);
-    job.n[AXIS_X] = nx;
-    job.n[AXIS_Y] = ny;
-    job.n[AXIS_Z] = nz;
-    return job;
-}
 
 /* name: as in a row's column. */
 static void set_boundary(struct job *job, int axis, const char *name)
@@ -48,8 +33,7 @@ static void set_boundary(struct job *job, int axis, const char *name)
             fprintf(stderr, "no boundary is called %s\n", name);
             exit(2);
         }
-    for (int side = 0; side < SIDE_COUNT; side++)
-        job->boundary[axis][side] = boundaries[i].boundary;
+    job_set_sides(job, axis, boundaries[i].boundary);
 }
 
 void rows_derivatives(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int order,
@@ -57,7 +41,7 @@ void rows_derivatives(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, i
 {
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
         char name[40];
-        struct job job = job_of(OPERATOR_DERIVATIVE, dtype, accuracy, 3, nx, ny, nz);
+        struct job job = job_of(OPERATOR_DERIVATIVE, dtype, nx, ny, nz, accuracy);
         job.axis = (uint8_t)axis;
         job.order = (uint8_t)order;
         set_boundary(&job, axis, boundary);
@@ -79,7 +63,7 @@ void rows_small_cubes(uint64_t n)
     static const double found_us[AXIS_COUNT] = {3.0, 3.4, 3.4};
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
         char name[40];
-        struct job job = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, 8, 3, n, n, n);
+        struct job job = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, n, n, n, 8);
         job.axis = (uint8_t)axis;
         set_boundary(&job, axis, "endpoint");
         snprintf(name, sizeof name, "derivative %c accuracy 8", "xyz"[axis]);
@@ -95,7 +79,7 @@ void rows_laplacian(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int
 {
     char name[40];
     const int axes = nz > 1 ? 3 : 2;
-    struct job job = job_of(OPERATOR_LAPLACIAN, dtype, accuracy, axes, nx, ny, nz);
+    struct job job = job_of(OPERATOR_LAPLACIAN, dtype, nx, ny, nz, accuracy);
     for (int a = 0; a < axes; a++)
         set_boundary(&job, a, boundary);
     snprintf(name, sizeof name, "laplacian %dD accuracy %d", axes, accuracy);
@@ -108,7 +92,7 @@ void rows_vector_operators(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dty
     static const enum operator_id ids[] = {OPERATOR_GRADIENT, OPERATOR_DIVERGENCE, OPERATOR_CURL};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         char name[40];
-        struct job job = job_of(ids[i], dtype, accuracy, 3, nx, ny, nz);
+        struct job job = job_of(ids[i], dtype, nx, ny, nz, accuracy);
         for (int a = 0; a < AXIS_COUNT; a++)
             set_boundary(&job, a, boundary);
         snprintf(name, sizeof name, "%s 3D accuracy %d", operator_name(ids[i]), accuracy);
@@ -116,15 +100,12 @@ void rows_vector_operators(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dty
     }
 }
 
-static struct job diffusion_of(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64_t steps,
-                               const char *boundary)
+static struct job stable_diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy,
+                                   uint64_t steps, const char *boundary)
 {
-    struct job job = job_of(OPERATOR_DIFFUSION, dtype, accuracy, axes, n, n, axes == 3 ? n : 1);
-    job.steps = steps;
-    for (int a = 0; a < axes; a++) {
-        job.diffusivity[a] = 1;
+    struct job job = diffusion_of(dtype, n, n, axes == 3 ? n : 1, accuracy, steps);
+    for (int a = 0; a < axes; a++)
         set_boundary(&job, a, boundary);
-    }
     job.dt = 0.9 * job_dt_max(&job);
     return job;
 }
@@ -133,7 +114,7 @@ void rows_rk4(int axes, uint64_t n, enum dtype dtype, int accuracy, const char *
               double bar)
 {
     char name[40];
-    struct job job = diffusion_of(axes, n, dtype, accuracy, 4, boundary);
+    struct job job = stable_diffusion(axes, n, dtype, accuracy, 4, boundary);
     job.more.scheme = SCHEME_RK4;
     snprintf(name, sizeof name, "rk4 %dD accuracy %d", axes, accuracy);
     row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
@@ -143,7 +124,7 @@ void rows_diffusion_with_source(int axes, uint64_t n, enum dtype dtype, int accu
                                 const char *boundary, double bar)
 {
     char name[40];
-    struct job job = diffusion_of(axes, n, dtype, accuracy, 6, boundary);
+    struct job job = stable_diffusion(axes, n, dtype, accuracy, 6, boundary);
     job.more.source = 1;
     snprintf(name, sizeof name, "diffusion %dD source accuracy %d", axes, accuracy);
     row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
@@ -153,11 +134,10 @@ void rows_adi(int axes, uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype,
               const char *boundary, double bar)
 {
     char name[40];
-    struct job job = job_of(OPERATOR_DIFFUSION, dtype, 2, axes, nx, ny, nz);
+    struct job job = diffusion_of(dtype, nx, ny, nz, 2, 2);
     job.more.scheme = SCHEME_ADI;
     job.more.coefficient = field;
     job.more.coefficient_max = field;
-    job.steps = 2;
     job.dt = 5;
     for (int a = 0; a < axes; a++) {
         job.diffusivity[a] = field ? 0 : 1;
@@ -170,7 +150,7 @@ void rows_adi(int axes, uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype,
 void rows_flows(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy, double bar)
 {
     char name[40];
-    struct job job = job_of(OPERATOR_LAPLACIAN, dtype, accuracy, 3, nx, ny, nz);
+    struct job job = job_of(OPERATOR_LAPLACIAN, dtype, nx, ny, nz, accuracy);
     job.more.coefficient = 1;
     snprintf(name, sizeof name, "div(k grad) 3D accuracy %d", accuracy);
     row_add(name, &job, "periodic", 0, AGAINST_COPY, bar);
@@ -187,7 +167,7 @@ void rows_biharmonic(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, in
                      double bar)
 {
     char name[40];
-    const struct job job = job_of(OPERATOR_BIHARMONIC, dtype, accuracy, 3, nx, ny, nz);
+    const struct job job = job_of(OPERATOR_BIHARMONIC, dtype, nx, ny, nz, accuracy);
     snprintf(name, sizeof name, "biharmonic 3D accuracy %d", accuracy);
     row_add(name, &job, "periodic", 0, AGAINST_COPY, bar);
 }
@@ -196,7 +176,7 @@ void rows_diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64
                     const char *boundary, double bar)
 {
     char name[40];
-    const struct job job = diffusion_of(axes, n, dtype, accuracy, steps, boundary);
+    const struct job job = stable_diffusion(axes, n, dtype, accuracy, steps, boundary);
     snprintf(name, sizeof name, "diffusion %dD accuracy %d", axes, accuracy);
     const double floor_us =
         job_bytes(&job) < ROOFLINE_BYTES && !bench.quick
@@ -211,7 +191,7 @@ void rows_by_coordinates(int axis, uint64_t n, enum dtype dtype, int accuracy, c
     char name[40];
     const bool all = axis == AXIS_COUNT;
     struct job job =
-        job_of(all ? OPERATOR_LAPLACIAN : OPERATOR_DERIVATIVE, dtype, accuracy, 3, n, n, n);
+        job_of(all ? OPERATOR_LAPLACIAN : OPERATOR_DERIVATIVE, dtype, n, n, n, accuracy);
     job.axis = (uint8_t)(all ? 0 : axis);
     for (int a = 0; a < AXIS_COUNT; a++)
         if (all || a == axis) {
@@ -240,7 +220,7 @@ void rows_stencil(int axes, uint64_t n, enum dtype dtype, int radius, bool star,
     static int32_t offsets[JOB_STENCIL_POINTS][AXIS_COUNT];
     static double weights[JOB_STENCIL_POINTS];
     char name[40];
-    struct job job = job_of(OPERATOR_STENCIL, dtype, 8, axes, n, n, axes == 3 ? n : 1);
+    struct job job = job_of(OPERATOR_STENCIL, dtype, n, n, axes == 3 ? n : 1, 8);
     const int32_t radius_z = axes == 3 ? radius : 0;
     uint32_t points = 0;
     int32_t at[AXIS_COUNT];

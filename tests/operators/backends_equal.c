@@ -10,6 +10,7 @@
 #include "numerics/job_check.h"
 #include "tests/lib/compile_stencil.h"
 #include "tests/lib/fill.h"
+#include "tests/lib/job_of.h"
 #include "tests/lib/measure_reference.h"
 #include "tests/lib/run_backend.h"
 #include "tests/lib/sample.h"
@@ -220,22 +221,6 @@ static void blocks(uint64_t jobs, uint64_t points)
     unsetenv("FDSERVER_KERNELS");
 }
 
-static struct job job_of(enum operator_id operator_id, enum dtype dtype, uint64_t nx, uint64_t ny,
-                         uint64_t nz, int accuracy)
-{
-    struct job job;
-    job_init(&job);
-    job.operator_id = (uint8_t)operator_id;
-    job.dtype = (uint8_t)dtype;
-    job.axes = nz > 1 ? 3 : ny > 1 ? 2 : 1;
-    job.n[AXIS_X] = nx;
-    job.n[AXIS_Y] = ny;
-    job.n[AXIS_Z] = nz;
-    job.accuracy = (uint8_t)accuracy;
-    job.order = (uint8_t)job_order(&job);
-    return job;
-}
-
 static void set_boundary(struct job *job, int axis, enum boundary_kind low, double low_value,
                          enum boundary_kind high, double high_value)
 {
@@ -271,9 +256,9 @@ static void cubes(void)
                                             sides[s], sides[s], accuracy);
                     job.axis = (uint8_t)axis;
                     job.spacing[axis] = 1.0 / (double)(sides[s] - 1);
-                    const enum boundary_kind kind =
-                        accuracy % 4 ? BOUNDARY_PERIODIC : BOUNDARY_ENDPOINT;
-                    set_boundary(&job, axis, kind, 0, kind, 0);
+                    job_set_sides(&job, axis,
+                                  (struct boundary){.kind = accuracy % 4 ? BOUNDARY_PERIODIC
+                                                                         : BOUNDARY_ENDPOINT});
                     compare_filled(group, &job, 0);
                 }
 }
@@ -285,17 +270,15 @@ static void heat(uint64_t n, uint64_t steps)
     for (int accuracy = 2; accuracy <= 8; accuracy *= 2)
         for (int smooth = 0; smooth < 2; smooth++)
             for (int dtype = DTYPE_F32; dtype <= (smooth ? DTYPE_F32 : DTYPE_F64); dtype++) {
-                struct job job = job_of(OPERATOR_DIFFUSION, (enum dtype)dtype, n, n, 1, accuracy);
+                struct job job = diffusion_of((enum dtype)dtype, n, n, 1, accuracy, steps);
                 const double h = 6.283185307179586 / (double)(n - 1);
-                job.steps = steps;
-                for (int a = 0; a < 2; a++) {
+                for (int a = 0; a < 2; a++)
                     job.spacing[a] = h;
-                    job.diffusivity[a] = 1;
-                }
                 job.dt = 0.9 * job_dt_max(&job);
                 for (int a = 0; a < 2; a++)
-                    set_boundary(&job, a, BOUNDARY_HALO, exp(-2 * job.dt), BOUNDARY_HALO,
-                                 exp(-2 * job.dt));
+                    job_set_sides(
+                        &job, a,
+                        (struct boundary){.kind = BOUNDARY_HALO, .value = exp(-2 * job.dt)});
                 void *in[AXIS_COUNT];
                 arrays_make(in, 1, job_bytes(&job), 0);
                 fill(&source, &job, in[0]);
@@ -319,34 +302,33 @@ static void odd_shapes(uint64_t nx, uint64_t ny, uint64_t nz)
                     job_of(OPERATOR_DERIVATIVE, (enum dtype)dtype, nx, ny, nz, accuracy);
                 job.axis = (uint8_t)axis;
                 if (accuracy == 4)
-                    set_boundary(&job, axis, BOUNDARY_ONE_SIDED, 0, BOUNDARY_ONE_SIDED, 0);
+                    job_set_sides(&job, axis, (struct boundary){.kind = BOUNDARY_ONE_SIDED});
                 if (accuracy == 6)
                     job.order = 2;
                 compare_filled(group, &job, at_once);
             }
             struct job job = job_of(OPERATOR_LAPLACIAN, (enum dtype)dtype, nx, ny, nz, accuracy);
             if (accuracy == 4)
-                set_boundary(&job, AXIS_Y, BOUNDARY_ONE_SIDED, 0, BOUNDARY_ONE_SIDED, 0);
+                job_set_sides(&job, AXIS_Y, (struct boundary){.kind = BOUNDARY_ONE_SIDED});
             if (accuracy == 8)
                 job.spacing[AXIS_Z] = 0.5; /* one chain per axis */
             compare_filled(group, &job, at_once);
-            job = job_of(OPERATOR_DIFFUSION, (enum dtype)dtype, nx, ny, nz, accuracy);
-            job.steps = 3;
-            for (int a = 0; a < AXIS_COUNT; a++)
-                job.diffusivity[a] = accuracy == 6 ? 1 + a : 1;
+            job = diffusion_of((enum dtype)dtype, nx, ny, nz, accuracy, 3);
+            for (int a = 0; a < AXIS_COUNT && accuracy == 6; a++)
+                job.diffusivity[a] = 1 + a;
             job.dt = job_dt_max(&job);
             if (accuracy >= 4) {
                 set_boundary(&job, AXIS_X, BOUNDARY_VALUE, 0.25, BOUNDARY_DERIVATIVE, 0);
                 set_boundary(&job, AXIS_Y, BOUNDARY_HALO, 0.875, BOUNDARY_VALUE, -1);
-                set_boundary(&job, AXIS_Z, BOUNDARY_ENDPOINT, 0, BOUNDARY_ENDPOINT, 0);
+                job_set_sides(&job, AXIS_Z, (struct boundary){.kind = BOUNDARY_ENDPOINT});
             }
             compare_filled(group, &job, 2);
             for (int id = OPERATOR_GRADIENT; id <= OPERATOR_CURL; id++) {
                 job = job_of((enum operator_id)id, (enum dtype)dtype, nx, ny, nz, accuracy);
                 if (accuracy == 4)
-                    set_boundary(&job, AXIS_Z, BOUNDARY_ONE_SIDED, 0, BOUNDARY_ONE_SIDED, 0);
+                    job_set_sides(&job, AXIS_Z, (struct boundary){.kind = BOUNDARY_ONE_SIDED});
                 if (accuracy == 6)
-                    set_boundary(&job, AXIS_X, BOUNDARY_ENDPOINT, 0, BOUNDARY_ENDPOINT, 0);
+                    job_set_sides(&job, AXIS_X, (struct boundary){.kind = BOUNDARY_ENDPOINT});
                 compare_filled(group, &job, at_once);
             }
         }
@@ -362,7 +344,7 @@ static void huge(void)
     job = job_of(OPERATOR_LAPLACIAN, DTYPE_F32, 46349, 46351, 1, 4);
     compare_filled(group, &job, 0);
     job = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, (UINT64_C(1) << 31) + 11, 1, 1, 2);
-    set_boundary(&job, AXIS_X, BOUNDARY_ONE_SIDED, 0, BOUNDARY_ONE_SIDED, 0);
+    job_set_sides(&job, AXIS_X, (struct boundary){.kind = BOUNDARY_ONE_SIDED});
     compare_filled(group, &job, 0);
 }
 
@@ -499,7 +481,7 @@ static void alike_at_once(uint64_t side)
                 struct job job =
                     job_of(OPERATOR_DERIVATIVE, (enum dtype)dtype, side, ny, nz, accuracy);
                 for (int a = 0; a < axes && is_closed; a++)
-                    set_boundary(&job, a, BOUNDARY_ONE_SIDED, 0, BOUNDARY_ONE_SIDED, 0);
+                    job_set_sides(&job, a, (struct boundary){.kind = BOUNDARY_ONE_SIDED});
                 for (int id = OPERATOR_DERIVATIVE; id <= OPERATOR_GRADIENT; id++) {
                     if (id == OPERATOR_DIFFUSION)
                         continue;
@@ -508,11 +490,8 @@ static void alike_at_once(uint64_t side)
                     job.axis = (uint8_t)(id == OPERATOR_DERIVATIVE ? axes - 1 : 0);
                     alike(group, &job);
                 }
-                job = job_of(OPERATOR_DIFFUSION, (enum dtype)dtype, side, ny, axes > 2 ? 20 : 1,
-                             accuracy);
-                job.steps = axes > 2 ? 3 : 20;
-                for (int a = 0; a < axes; a++)
-                    job.diffusivity[a] = 1;
+                job = diffusion_of((enum dtype)dtype, side, ny, axes > 2 ? 20 : 1, accuracy,
+                                   axes > 2 ? 3 : 20);
                 job.dt = 0.9 * job_dt_max(&job);
                 for (int a = 0; a < axes && is_closed; a++)
                     set_boundary(&job, a, BOUNDARY_VALUE, 0.25, BOUNDARY_DERIVATIVE, 0);

@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "base/thread_pool.h"
 #include "numerics/job_check.h"
+#include "tests/lib/job_of.h"
 #include "tests/lib/sample.h"
 #include "tests/unit/unit.h"
 
@@ -53,18 +54,13 @@ TEST(test_large)
                                                  OPERATOR_DIVERGENCE, OPERATOR_CURL};
     for (size_t s = 0; s < 4 * (sizeof shapes / sizeof *shapes); s++) {
         const uint64_t *n = shapes[s / 4];
-        struct job job;
         struct failure failure;
-        job_init(&job);
-        job.operator_id = (uint8_t)operators[s % 4];
-        job.order = (uint8_t)job_order(&job);
-        job.dtype = DTYPE_F32;
-        job.axes = (uint8_t)(1 + (n[1] > 1) + (n[2] > 1));
+        struct job job = job_of(operators[s % 4], DTYPE_F32, n[0], n[1], n[2], 8);
         for (int a = 0; a < job.axes; a++) {
-            job.n[a] = n[a];
             if (job.operator_id != OPERATOR_DIFFUSION) {
-                job.boundary[a][SIDE_HIGH].kind = job.boundary[a][SIDE_LOW].kind =
-                    a == AXIS_X && s % 3 ? BOUNDARY_ONE_SIDED : BOUNDARY_PERIODIC;
+                job_set_sides(&job, a,
+                              (struct boundary){.kind = a == AXIS_X && s % 3 ? BOUNDARY_ONE_SIDED
+                                                                             : BOUNDARY_PERIODIC});
                 continue;
             }
             job.steps = 2;
@@ -96,24 +92,14 @@ TEST(test_levels)
     static const enum boundary_kind kinds[] = {BOUNDARY_PERIODIC, BOUNDARY_VALUE,
                                                BOUNDARY_DERIVATIVE, BOUNDARY_HALO};
     for (int k = 0; k < 16; k++) {
-        struct job job;
         struct failure failure;
         second_cache = k < 8 ? 2 << 20 : 512 << 10;
-        job_init(&job);
-        job.operator_id = OPERATOR_DIFFUSION;
-        job.order = (uint8_t)job_order(&job);
-        job.dtype = k % 3 == 2 ? DTYPE_F64 : DTYPE_F32;
-        job.axes = k % 2 ? 3 : 2;
-        job.accuracy = k % 8 < 4 ? 2 : 4;
-        job.steps = 3 + random_below(&random, 6);
+        struct job job =
+            diffusion_of(k % 3 == 2 ? DTYPE_F64 : DTYPE_F32, k % 2 ? 251 : 401, k % 2 ? 150 : 307,
+                         k % 2 ? 23 : 1, k % 8 < 4 ? 2 : 4, 3 + random_below(&random, 6));
         job.dt = 0.02;
-        job.n[AXIS_X] = k % 2 ? 251 : 401;
-        job.n[AXIS_Y] = k % 2 ? 150 : 307;
-        job.n[AXIS_Z] = k % 2 ? 23 : 1;
-        for (int a = 0; a < job.axes; a++) {
-            job.diffusivity[a] = 1;
-            job.boundary[a][SIDE_LOW].kind = job.boundary[a][SIDE_HIGH].kind = kinds[(k + a) % 4];
-        }
+        for (int a = 0; a < job.axes; a++)
+            job_set_sides(&job, a, (struct boundary){.kind = kinds[(k + a) % 4]});
         if (!job_check(&job, INFINITY, &failure))
             fail_msg("%s", failure.message);
         check_threads(&random, &job);
@@ -264,15 +250,9 @@ TEST(test_a_short_job_passes_pieces)
     struct trial trials[2];
     const struct backend *backend = opened(1, &info);
     for (int i = 0; i < 2; i++) {
-        struct job *job = &samples[i].job;
-        job_init(job);
-        job->operator_id = OPERATOR_DIFFUSION;
-        job->order = (uint8_t)job_order(job);
-        job->axes = 2;
-        job->n[AXIS_X] = job->n[AXIS_Y] = i == 0 ? 64 : 512;
-        job->steps = 3;
-        job->dt = 0.05;
-        job->diffusivity[AXIS_X] = job->diffusivity[AXIS_Y] = 1;
+        const uint64_t n = i == 0 ? 64 : 512;
+        samples[i].job = diffusion_of(DTYPE_F32, n, n, 1, 8, 3);
+        samples[i].job.dt = 0.05;
         trial_make(&trials[i], &random, &samples[i]);
     }
     held.task = (struct thread_pool_task){.length = POOL_LONG, .run = hold};

@@ -1,5 +1,6 @@
 #include "numerics/job.h"
 #include "numerics/job_check.h"
+#include "tests/lib/job_of.h"
 #include "tests/unit/unit.h"
 #include "numerics/stability.h"
 
@@ -10,24 +11,18 @@
 
 static struct job cube(enum operator_id id, int accuracy, uint64_t n)
 {
-    struct job job;
-    job_init(&job);
-    job.operator_id = (uint8_t)id;
-    job.accuracy = (uint8_t)accuracy;
+    struct job job = job_of(id, DTYPE_F32, n, n, n, accuracy);
     job.order = id == OPERATOR_DERIVATIVE ? 1 : 2;
     job.axes = 3;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        job.n[a] = n;
+    for (int a = 0; a < AXIS_COUNT; a++)
         job.diffusivity[a] = id == OPERATOR_DIFFUSION;
-    }
     job.dt = id == OPERATOR_DIFFUSION ? job_dt_max(&job) : 0;
     return job;
 }
 
 static void set_boundary(struct job *job, int axis, uint64_t kind, double value)
 {
-    for (int side = 0; side < SIDE_COUNT; side++)
-        job->boundary[axis][side] = (struct boundary){.value = value, .kind = kind};
+    job_set_sides(job, axis, (struct boundary){.value = value, .kind = kind});
 }
 
 static struct failure refused(const struct job *job, enum status code, const char *parameter)
@@ -467,9 +462,8 @@ TEST(a_mixed_face_of_order_0_has_the_points_of_its_row)
         struct job job = cube(ids[k], 8, 8);
         job.order = 0;
         job.more.stagger = STAGGER_FORWARD;
-        for (int side = 0; side < SIDE_COUNT; side++)
-            job.boundary[AXIS_X][side] =
-                (struct boundary){.kind = BOUNDARY_MIXED, .value = 1, .at_face = 1};
+        job_set_sides(&job, AXIS_X,
+                      (struct boundary){.kind = BOUNDARY_MIXED, .value = 1, .at_face = 1});
         accepted(&job);
         job.n[AXIS_X] = 7; /* enough for the values half way, too few for f at the face */
         refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");

@@ -3,6 +3,7 @@
 #include "gpu/worker/pipeline.h"
 #include "base/thread.h"
 #include "base/thread_pool.h"
+#include "tests/lib/job_of.h"
 #include "tests/lib/random_job.h"
 #include "tests/unit/unit.h"
 
@@ -203,10 +204,7 @@ static const struct execution *complete(struct token token)
 static struct execution *plain_run(struct execution *run, struct plan *plan,
                                    struct holding *holding, uint64_t n)
 {
-    struct job job;
-    job_init(&job);
-    job.axes = AXIS_COUNT;
-    job.n[AXIS_X] = job.n[AXIS_Y] = job.n[AXIS_Z] = n;
+    const struct job job = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, n, n, n, 8);
     memset(run, 0, sizeof *run);
     plan_make(plan, &job);
     run->plan = plan;

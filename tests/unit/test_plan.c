@@ -2,33 +2,16 @@
  * passes and shape are those of its job. */
 #include "numerics/job_check.h"
 #include "numerics/plan.h"
+#include "tests/lib/job_of.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
 #include <string.h>
 
-static void derivative_job(struct job *job, int order, int accuracy, uint64_t kind)
-{
-    job_init(job);
-    job->dtype = DTYPE_F64;
-    job->order = (uint8_t)order;
-    job->accuracy = (uint8_t)accuracy;
-    job->n[AXIS_X] = 40;
-    job->boundary[AXIS_X][SIDE_LOW].kind = job->boundary[AXIS_X][SIDE_HIGH].kind = kind;
-}
-
 static void diffusion_job(struct job *job, int axes, int accuracy)
 {
-    job_init(job);
-    job->operator_id = OPERATOR_DIFFUSION;
-    job->dtype = DTYPE_F64;
-    job->axes = (uint8_t)axes;
-    job->accuracy = (uint8_t)accuracy;
+    *job = diffusion_of(DTYPE_F64, 30, axes > 1 ? 30 : 1, axes > 2 ? 30 : 1, accuracy, 1);
     job->dt = 0.125;
-    for (int a = 0; a < axes; a++) {
-        job->n[a] = 30;
-        job->diffusivity[a] = 1;
-    }
 }
 
 static void planned(struct plan *plan, const struct job *job)
@@ -45,7 +28,7 @@ TEST(test_scaling)
 {
     struct job job;
     struct plan plan;
-    derivative_job(&job, 1, 2, BOUNDARY_PERIODIC);
+    job = job_of(OPERATOR_DERIVATIVE, DTYPE_F64, 40, 1, 1, 2);
     job.spacing[AXIS_X] = 0.1;
     planned(&plan, &job);
     /* 1/2 over the double nearest 0.1, rounded once: what one division in double gives. */
@@ -125,14 +108,10 @@ TEST(test_shape)
 {
     struct job job;
     struct plan plan;
-    job_init(&job);
-    job.axes = 3;
+    job = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, 5, 7, 11, 8);
     job.axis = AXIS_Y;
-    job.n[AXIS_X] = 5;
-    job.n[AXIS_Y] = 7;
-    job.n[AXIS_Z] = 11;
     job.batch = 3;
-    job.boundary[AXIS_Y][SIDE_LOW].kind = job.boundary[AXIS_Y][SIDE_HIGH].kind = BOUNDARY_ENDPOINT;
+    job_set_sides(&job, AXIS_Y, (struct boundary){.kind = BOUNDARY_ENDPOINT});
     planned(&plan, &job);
     assert_int_equal(plan.form, PLAN_SCALAR);
     assert_int_equal(plan.inputs, 1);

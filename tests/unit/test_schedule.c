@@ -2,6 +2,7 @@
  * in turn, as a worker does. Its time is the work that it has done, so nothing depends on a clock.
  */
 #include "server/users/schedule.h"
+#include "tests/lib/job_of.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>
@@ -423,25 +424,15 @@ TEST(a_job_that_leaves_the_queue_is_forgotten, begin, end)
         free(works[i]);
 }
 
-static struct job cube_job(uint64_t n)
-{
-    struct job job;
-    job_init(&job);
-    job.axes = 3;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        job.n[a] = n;
-    return job;
-}
-
 TEST(estimates_follow_what_jobs_have_taken, begin, end)
 {
-    const struct job small = cube_job(64), large = cube_job(512);
+    const struct job small = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, 64, 64, 64, 8);
+    const struct job large = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, 512, 512, 512, 8);
     struct flow flow, other;
     flow_init(&flow);
     flow_init(&other);
     const int64_t guess_ns = schedule_estimate(&other, &large);
-    struct job steps = cube_job(512);
-    steps.operator_id = OPERATOR_DIFFUSION;
+    struct job steps = diffusion_of(DTYPE_F32, 512, 512, 512, 8, 1);
     assert_true(schedule_estimate(&flow, &large) > 10 * MS); /* a guess, on the long side */
     for (int i = 0; i < 50; i++)
         schedule_learn(&flow, &large, 300);
@@ -471,9 +462,8 @@ TEST(no_figure_is_too_large, begin, end)
 {
     struct flow flow;
     flow_init(&flow);
-    struct job job = cube_job(1 << 16);
-    job.operator_id = OPERATOR_DIFFUSION;
-    job.steps = UINT64_C(1) << 40;
+    const uint64_t n = 1 << 16;
+    const struct job job = diffusion_of(DTYPE_F32, n, n, n, 8, UINT64_C(1) << 40);
     const int64_t most_ns = schedule_estimate(&flow, &job);
     assert_true(most_ns > 0);
     schedule_learn(&flow, &job, UINT64_MAX);

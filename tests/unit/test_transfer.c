@@ -2,6 +2,7 @@
  * order in which steps are taken and completed, nothing is computed before its inputs are on their
  * way, nothing is sent before it is computed, and in the end all is there once. */
 #include "gpu/worker/transfer.h"
+#include "tests/lib/job_of.h"
 #include "tests/lib/random_job.h"
 
 #include <stdlib.h>
@@ -199,14 +200,8 @@ TEST(test_random_jobs_in_any_order)
 
 static struct job cube(enum operator_id operator_id, uint64_t n)
 {
-    struct job job;
-    job_init(&job);
-    job.operator_id = (uint8_t)operator_id;
-    job.axes = AXIS_COUNT;
+    struct job job = job_of(operator_id, DTYPE_F32, n, n, n, 8);
     job.axis = AXIS_Z;
-    job.n[AXIS_X] = job.n[AXIS_Y] = job.n[AXIS_Z] = n;
-    job.accuracy = 8;
-    job.order = (uint8_t)job_order(&job);
     return job;
 }
 

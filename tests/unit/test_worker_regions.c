@@ -3,15 +3,8 @@
 
 static struct job block(enum operator_id operator_id, uint64_t nx, uint64_t ny, uint64_t nz)
 {
-    struct job job;
-    job_init(&job);
-    job.operator_id = (uint8_t)operator_id;
-    job.order = (uint8_t)job_order(&job);
-    job.axes = 3;
+    struct job job = job_of(operator_id, DTYPE_F32, nx, ny, nz, 8);
     job.axis = AXIS_Z;
-    job.n[AXIS_X] = nx;
-    job.n[AXIS_Y] = ny;
-    job.n[AXIS_Z] = nz;
     return job;
 }
 

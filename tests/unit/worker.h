@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpu/worker/channel.h"
+#include "tests/lib/job_of.h"
 #include "tests/lib/random_job.h"
 #include "tests/unit/unit.h"
 
@@ -465,16 +466,7 @@ static inline void copied_and_finished(int copied, int jobs)
 
 static inline struct job diffusion(uint64_t nx, uint64_t ny, uint64_t steps)
 {
-    struct job job;
-    job_init(&job);
-    job.operator_id = OPERATOR_DIFFUSION;
-    job.order = 2;
-    job.accuracy = 4;
-    job.axes = 2;
-    job.n[AXIS_X] = nx;
-    job.n[AXIS_Y] = ny;
-    job.diffusivity[AXIS_X] = job.diffusivity[AXIS_Y] = 1;
-    job.steps = steps;
+    struct job job = diffusion_of(DTYPE_F32, nx, ny, 1, 4, steps);
     job.dt = 0.1;
     return job;
 }
