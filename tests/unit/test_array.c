@@ -1,5 +1,6 @@
 #include "protocol/array.h"
 
+#include "protocol/reply.h"
 #include "protocol/splitter.h"
 #include "tests/unit/notation.h"
 #include "tests/unit/unit.h"
@@ -43,8 +44,7 @@ static void written_as(const struct array_type *type, const char *hex)
     const size_t count = unhex(hex, expected);
     msgpack_sbuffer buffer;
     msgpack_packer packer;
-    msgpack_sbuffer_init(&buffer);
-    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    reply_buffer_init(&buffer, &packer);
     array_write_header(&packer, type);
     assert_true(buffer.size <= count);
     assert_memory_equal(buffer.data, expected, buffer.size);
@@ -74,12 +74,20 @@ static msgpack_unpacked unpack_hex(const char *hex)
     return unpacked;
 }
 
-TEST(what_numpy_writes_is_read)
+/* It points into the object. */
+static struct array array_of(const msgpack_unpacked *unpacked)
 {
     struct array array;
     struct failure failure = {0};
+    if (!array_read(&unpacked->data, "f", &array, &failure))
+        fail_msg("%s", failure.message);
+    return array;
+}
+
+TEST(what_numpy_writes_is_read)
+{
     msgpack_unpacked unpacked = unpack_hex(golden_2x3_f4);
-    assert_true(array_read(&unpacked.data, "f", &array, &failure));
+    struct array array = array_of(&unpacked);
     assert_int_equal(array.kind, ARRAY_INLINE);
     assert_int_equal(array.type.dtype, DTYPE_F32);
     assert_int_equal(array.type.dimensions, 2);
@@ -91,7 +99,7 @@ TEST(what_numpy_writes_is_read)
     msgpack_unpacked_destroy(&unpacked);
 
     unpacked = unpack_hex(golden_old_form);
-    assert_true(array_read(&unpacked.data, "f", &array, &failure));
+    array = array_of(&unpacked);
     assert_memory_equal(array.small, expected, 8);
     msgpack_unpacked_destroy(&unpacked);
 }
@@ -146,9 +154,7 @@ TEST(types_that_are_not_taken_are_named)
         snprintf(text, sizeof text, "{'nd': true, 'type': '%s', 'shape': [2], 'data': #8}",
                  taken[i]);
         msgpack_unpacked unpacked = notation_object(text);
-        struct array array;
-        struct failure failure = {0};
-        assert_true(array_read(&unpacked.data, "f", &array, &failure));
+        const struct array array = array_of(&unpacked);
         assert_int_equal(array.type.dtype, DTYPE_F32);
         msgpack_unpacked_destroy(&unpacked);
     }
@@ -200,10 +206,7 @@ TEST(the_largest_shapes_are_taken)
         {"{'region': 1, 'type': '<f4', 'shape': [33554432, 1, 33554432]}", 3, LIMIT_POINTS}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         msgpack_unpacked unpacked = notation_object(cases[i].text);
-        struct array array;
-        struct failure failure = {0};
-        if (!array_read(&unpacked.data, "f", &array, &failure))
-            fail_msg("%s: %s", cases[i].text, failure.message);
+        const struct array array = array_of(&unpacked);
         assert_int_equal(array.type.dimensions, cases[i].dimensions);
         assert_int_equal(array.type.bytes, 4 * cases[i].points);
         msgpack_unpacked_destroy(&unpacked);
@@ -231,9 +234,7 @@ TEST(a_fields_map_from_a_reply_may_come_back)
 {
     msgpack_unpacked unpacked =
         notation_object("{'field': 18446744073709551615, 'shape': [2], 'type': '<f4'}");
-    struct array array;
-    struct failure failure = {0};
-    assert_true(array_read(&unpacked.data, "f", &array, &failure));
+    const struct array array = array_of(&unpacked);
     assert_int_equal(array.kind, ARRAY_FIELD);
     assert_true(array.field == UINT64_MAX);
     msgpack_unpacked_destroy(&unpacked);
@@ -242,22 +243,18 @@ TEST(a_fields_map_from_a_reply_may_come_back)
 TEST(one_without_data_is_described)
 {
     msgpack_unpacked unpacked = notation_object(HEAD "'shape': [2, 3]}");
-    struct array array;
-    struct failure failure = {0};
-    assert_true(array_read(&unpacked.data, "f", &array, &failure));
+    const struct array array = array_of(&unpacked);
     assert_int_equal(array.kind, ARRAY_DESCRIBED);
     assert_int_equal(array.type.bytes, 24);
     msgpack_sbuffer buffer;
     msgpack_packer packer;
-    msgpack_sbuffer_init(&buffer);
-    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    reply_buffer_init(&buffer, &packer);
     array_write_description(&packer, &array.type);
     msgpack_unpacked written;
     msgpack_unpacked_init(&written);
     assert_int_equal(msgpack_unpack_next(&written, buffer.data, buffer.size, NULL),
                      MSGPACK_UNPACK_SUCCESS);
-    struct array again;
-    assert_true(array_read(&written.data, "f", &again, &failure));
+    struct array again = array_of(&written);
     assert_int_equal(again.kind, ARRAY_DESCRIBED);
     assert_true(array_is_alike(&again.type, &array.type));
     again.type.shape[1]++;
@@ -281,9 +278,7 @@ TEST(a_place_in_a_region_is_read)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         msgpack_unpacked unpacked = notation_object(cases[i].text);
-        struct array array;
-        struct failure failure = {0};
-        assert_true(array_read(&unpacked.data, "f", &array, &failure));
+        const struct array array = array_of(&unpacked);
         assert_int_equal(array.kind, ARRAY_REGION);
         assert_true(array.region == cases[i].region && array.offset == cases[i].offset);
         assert_int_equal(array.type.dimensions, cases[i].dimensions);
@@ -355,8 +350,7 @@ TEST(a_result_over_one_bin_is_a_list_of_bins)
     assert_true(array_is_list(UINT64_C(1) << 32));
     msgpack_sbuffer buffer;
     msgpack_packer packer;
-    msgpack_sbuffer_init(&buffer);
-    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    reply_buffer_init(&buffer, &packer);
     array_write_header(&packer,
                        &(struct array_type){DTYPE_F32, 3, {1024, 1024, 1024}, UINT64_C(1) << 32});
     assert_int_equal((unsigned char)buffer.data[buffer.size - 1], 0x92);

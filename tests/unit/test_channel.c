@@ -35,32 +35,46 @@ static struct channel_message numbered(uint64_t tag)
     return message;
 }
 
+/* The next message, and its descriptor or −1. */
+static struct channel_message received(int *descriptor)
+{
+    struct channel_message message;
+    assert_int_equal(channel_receive(ends[1], &inbox, &message, descriptor), CHANNEL_OK);
+    return message;
+}
+
+static void nothing_received(void)
+{
+    struct channel_message message;
+    int descriptor = 5;
+    assert_int_equal(channel_receive(ends[1], &inbox, &message, &descriptor), CHANNEL_AGAIN);
+    assert_int_equal(descriptor, -1);
+}
+
 TEST(test_a_message_arrives_whole, setup, teardown)
 {
-    struct channel_message sent, received;
-    int descriptor = 5;
+    struct channel_message sent;
+    int descriptor;
     memset(&sent, 0xc3, sizeof sent);
     sent.type = CHANNEL_FINISHED;
-    assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_AGAIN);
-    assert_int_equal(descriptor, -1);
+    nothing_received();
     assert_int_equal(channel_send(ends[0], &sent, -1), CHANNEL_OK);
-    assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_OK);
-    assert_memory_equal(&sent.u.job, &received.u.job, sizeof sent.u.job);
-    assert_int_equal(received.type, CHANNEL_FINISHED);
-    assert_int_equal(received.status, sent.status);
-    assert_int_equal(received.version, CHANNEL_VERSION);
+    const struct channel_message got = received(&descriptor);
+    assert_memory_equal(&sent.u.job, &got.u.job, sizeof sent.u.job);
+    assert_int_equal(got.type, CHANNEL_FINISHED);
+    assert_int_equal(got.status, sent.status);
+    assert_int_equal(got.version, CHANNEL_VERSION);
     assert_int_equal(descriptor, -1);
 }
 
 TEST(test_a_descriptor_arrives, setup, teardown)
 {
     const struct channel_message sent = numbered(1);
-    struct channel_message received;
     struct stat before, after;
     int pipes[2], descriptor;
     assert_int_equal(pipe(pipes), 0);
     assert_int_equal(channel_send(ends[0], &sent, pipes[0]), CHANNEL_OK);
-    assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_OK);
+    received(&descriptor);
     assert_true(descriptor >= 0 && descriptor != pipes[0]);
     assert_int_equal(fstat(pipes[0], &before), 0);
     assert_int_equal(fstat(descriptor, &after), 0);
@@ -180,10 +194,9 @@ TEST(test_blocks_arrive, setup, teardown)
     assert_int_equal(channel_queue_flush(&queue, ends[0]), CHANNEL_OK);
     memset(block, 0, sizeof block); /* what was sent does not change any more */
     for (size_t i = 0; i < COUNT; i++) {
-        struct channel_message message;
         uint8_t *copy;
         int descriptor;
-        assert_int_equal(channel_receive(ends[1], &inbox, &message, &descriptor), CHANNEL_OK);
+        const struct channel_message message = received(&descriptor);
         assert_int_equal(message.u.run.id, sizes[i]);
         assert_int_equal(descriptor >= 0, sizes[i] > FITS);
         assert_null(channel_block(&inbox, descriptor, sizes[i], &copy));
@@ -216,14 +229,12 @@ TEST(test_a_long_block_waits_for_a_descriptor, setup, teardown)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     assert_int_equal(channel_queue_flush(&queue, ends[0]), CHANNEL_AGAIN);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(channel_receive(ends[1], &inbox, &message, &descriptor), CHANNEL_AGAIN);
+    nothing_received();
     assert_int_equal(channel_queue_flush(&queue, ends[0]), CHANNEL_OK);
-    assert_int_equal(channel_receive(ends[1], &inbox, &message, &descriptor), CHANNEL_OK);
-    assert_int_equal(message.type, CHANNEL_RUN);
+    assert_int_equal(received(&descriptor).type, CHANNEL_RUN);
     assert_true(descriptor >= 0);
     close(descriptor);
-    assert_int_equal(channel_receive(ends[1], &inbox, &message, &descriptor), CHANNEL_OK);
-    assert_int_equal(message.u.copy.tag, 7);
+    assert_int_equal(received(&descriptor).u.copy.tag, 7);
     channel_queue_free(&queue);
 }
 
@@ -321,8 +332,7 @@ TEST(test_descriptors_keep_to_their_messages, setup, teardown)
     }
     assert_int_equal(channel_queue_flush(&queue, ends[0]), CHANNEL_OK);
     for (uint64_t i = 0; i < COUNT; i++) {
-        assert_int_equal(channel_receive(ends[1], &inbox, &message, &descriptor), CHANNEL_OK);
-        assert_int_equal(message.u.copy.tag, i);
+        assert_int_equal(received(&descriptor).u.copy.tag, i);
         assert_int_equal(descriptor >= 0, i % 4 == 2);
         if (descriptor >= 0)
             close(descriptor);
@@ -345,11 +355,10 @@ TEST(test_pushed_messages_wait_for_a_flush, setup, teardown)
         message = numbered(i);
         assert_true(channel_queue_push(&queue, &message, NULL, -1));
     }
-    assert_int_equal(channel_receive(ends[1], &inbox, &message, &descriptor), CHANNEL_AGAIN);
+    nothing_received();
     for (uint64_t i = 0; i < 100; i++) {
         assert_int_not_equal(channel_queue_flush(&queue, ends[0]), CHANNEL_CLOSED);
-        assert_int_equal(channel_receive(ends[1], &inbox, &message, &descriptor), CHANNEL_OK);
-        assert_int_equal(message.u.copy.tag, i);
+        assert_int_equal(received(&descriptor).u.copy.tag, i);
     }
     channel_queue_free(&queue);
 }
