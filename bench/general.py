@@ -12,6 +12,7 @@ arrays that one application must read and write. --quick: small arrays, to try t
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import math
@@ -340,9 +341,19 @@ def inner(array):
     return numpy.asarray(array)[(slice(MARGIN, -MARGIN),) * array.ndim]
 
 
-def differs(row, results):
-    return max(numpy.abs(inner(a) - b).max() / numpy.abs(b).max()
-               for a, b in zip(results, expected(row), strict=True)) > 5e-3
+def check(row, results, by=""):
+    if max(numpy.abs(inner(a) - b).max() / numpy.abs(b).max()
+           for a, b in zip(results, expected(row), strict=True)) > 5e-3:
+        raise ValueError(by + "not NumPy's result")
+
+
+@contextlib.contextmanager
+def leaving_out(said, row):
+    """Report a row that fails; the others go on."""
+    try:
+        yield
+    except Exception as error:
+        said["left_out"][row.name] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
 
 
 def series(call, wait, seconds):
@@ -374,7 +385,7 @@ def measure_jax(options):
     import jax
     said = {"name": f"JAX {jax.__version__}", "ms": {}, "cudnn_ms": {}, "left_out": {}}
     for row in chosen(options):
-        try:
+        with leaving_out(said, row):
             shape = shape_of(row, options)
 
             def make(n, steps, row=row):
@@ -384,8 +395,7 @@ def measure_jax(options):
                 return jax.jit(lambda f, *rest: jax.lax.fori_loop(
                     0, steps, lambda _, g: formula(jax.numpy, g, *rest), f))
             small = make(40, row.steps)(*[numpy.float32(a) for a in small_inputs(row)])
-            if differs(row, small if isinstance(small, tuple) else (small,)):
-                raise ValueError("not NumPy's result")
+            check(row, small if isinstance(small, tuple) else (small,))
             key = jax.random.key(1)
             inputs = [0.5 + jax.random.uniform(jax.random.fold_in(key, i), shape, "float32")
                       for i in range(row.inputs())]
@@ -393,13 +403,10 @@ def measure_jax(options):
             each = series(lambda _, run=run, inputs=inputs: run(*inputs), jax.block_until_ready, options.seconds)
             said["ms"][row.name] = 1e3 * each / row.steps
             if row.is_box:
-                if differs(row, [by_cudnn(row)(numpy.float32(small_inputs(row)[0]))]):
-                    raise ValueError("cuDNN: not NumPy's result")
+                check(row, [by_cudnn(row)(numpy.float32(small_inputs(row)[0]))], "cuDNN: ")
                 run = by_cudnn(row)
                 each = series(lambda _, run=run, inputs=inputs: run(*inputs), jax.block_until_ready, options.seconds)
                 said["cudnn_ms"][row.name] = 1e3 * each
-        except Exception as error:  # of one row; the others go on
-            said["left_out"][row.name] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
         yield said
 
 
@@ -421,15 +428,12 @@ def measure_cupy(options):
     for row in chosen(options):
         if row.method != "stencil" or row.parameters.get("boundary"):
             continue
-        try:
+        with leaving_out(said, row):
             run = correlation(row, cupy)
-            if differs(row, [run(cupy.asarray(small_inputs(row)[0], "f4")).get()]):
-                raise ValueError("not NumPy's result")
+            check(row, [run(cupy.asarray(small_inputs(row)[0], "f4")).get()])
             f = cupy.random.random(shape_of(row, options), dtype="f4")
             said["ms"][row.name] = 1e3 * series(lambda _, run=run, f=f: run(f),
                                                 lambda _: cupy.cuda.Device().synchronize(), options.seconds)
-        except Exception as error:  # of one row; the others go on
-            said["left_out"][row.name] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
         yield said
 
 
@@ -462,12 +466,11 @@ def measure_server(options, address):
     with fdclient.Client(address, timeout=120) as client:
         pools = {}
         for row in chosen(options):
-            try:
+            with leaving_out(said, row):
                 small = [numpy.float32(a) for a in small_inputs(row)]
                 result = client.run(row.method, **arguments(row, small), **row.parameters_of(40))
                 result = [result[a] for a in "xyz"] if isinstance(result, dict) else [result]
-                if differs(row, result):
-                    raise ValueError("not NumPy's result")
+                check(row, result)
                 shape = shape_of(row, options)
                 pool = pools.setdefault(shape, Pool(client, shape))
                 given, outs = arguments(row, pool.inputs(row.inputs())), pool.outputs(row.outputs)
@@ -476,8 +479,6 @@ def measure_server(options, address):
                 each = series(lambda i: client.submit(row.method, **given, out=outs[i % SETS], **parameters),
                               lambda jobs: [job.result() for job in jobs], options.seconds)
                 said["ms"][row.name] = 1e3 * each / row.steps
-            except Exception as error:  # of one row; the others go on
-                said["left_out"][row.name] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
         said["device"] = client.call("info")["devices"][0]["model"]
     return said
 

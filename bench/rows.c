@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,19 +37,30 @@ static void set_boundary(struct job *job, int axis, const char *name)
     job_set_sides(job, axis, boundaries[i].boundary);
 }
 
+/* Add a row against the copy. block: the job's, or NULL. */
+__attribute__((format(printf, 5, 6))) static void add(const struct job *job, const void *block,
+                                                      const char *boundary, double bar,
+                                                      const char *format, ...)
+{
+    char name[40];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(name, sizeof name, format, values);
+    va_end(values);
+    row_add_with_block(name, job, block, boundary, 0, AGAINST_COPY, bar);
+}
+
 void rows_derivatives(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int order,
                       int accuracy, const char *boundary, double bar)
 {
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
-        char name[40];
         struct job job = job_of(OPERATOR_DERIVATIVE, dtype, nx, ny, nz, accuracy);
         job.axis = (uint8_t)axis;
         job.order = (uint8_t)order;
         set_boundary(&job, axis, boundary);
         static const char *const orders[] = {"", "", " second", " third", " fourth"};
-        snprintf(name, sizeof name, "derivative %c%s accuracy %d", "xyz"[axis], orders[order],
-                 accuracy);
-        row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
+        add(&job, NULL, boundary, bar, "derivative %c%s accuracy %d", "xyz"[axis], orders[order],
+            accuracy);
     }
 }
 
@@ -77,13 +89,11 @@ void rows_small_cubes(uint64_t n)
 void rows_laplacian(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy,
                     const char *boundary, double bar)
 {
-    char name[40];
     const int axes = nz > 1 ? 3 : 2;
     struct job job = job_of(OPERATOR_LAPLACIAN, dtype, nx, ny, nz, accuracy);
     for (int a = 0; a < axes; a++)
         set_boundary(&job, a, boundary);
-    snprintf(name, sizeof name, "laplacian %dD accuracy %d", axes, accuracy);
-    row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
+    add(&job, NULL, boundary, bar, "laplacian %dD accuracy %d", axes, accuracy);
 }
 
 void rows_vector_operators(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy,
@@ -91,12 +101,10 @@ void rows_vector_operators(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dty
 {
     static const enum operator_id ids[] = {OPERATOR_GRADIENT, OPERATOR_DIVERGENCE, OPERATOR_CURL};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
-        char name[40];
         struct job job = job_of(ids[i], dtype, nx, ny, nz, accuracy);
         for (int a = 0; a < AXIS_COUNT; a++)
             set_boundary(&job, a, boundary);
-        snprintf(name, sizeof name, "%s 3D accuracy %d", operator_name(ids[i]), accuracy);
-        row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
+        add(&job, NULL, boundary, bar, "%s 3D accuracy %d", operator_name(ids[i]), accuracy);
     }
 }
 
@@ -113,27 +121,22 @@ static struct job stable_diffusion(int axes, uint64_t n, enum dtype dtype, int a
 void rows_rk4(int axes, uint64_t n, enum dtype dtype, int accuracy, const char *boundary,
               double bar)
 {
-    char name[40];
     struct job job = stable_diffusion(axes, n, dtype, accuracy, 4, boundary);
     job.more.scheme = SCHEME_RK4;
-    snprintf(name, sizeof name, "rk4 %dD accuracy %d", axes, accuracy);
-    row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
+    add(&job, NULL, boundary, bar, "rk4 %dD accuracy %d", axes, accuracy);
 }
 
 void rows_diffusion_with_source(int axes, uint64_t n, enum dtype dtype, int accuracy,
                                 const char *boundary, double bar)
 {
-    char name[40];
     struct job job = stable_diffusion(axes, n, dtype, accuracy, 6, boundary);
     job.more.source = 1;
-    snprintf(name, sizeof name, "diffusion %dD source accuracy %d", axes, accuracy);
-    row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
+    add(&job, NULL, boundary, bar, "diffusion %dD source accuracy %d", axes, accuracy);
 }
 
 void rows_adi(int axes, uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, bool field,
               const char *boundary, double bar)
 {
-    char name[40];
     struct job job = diffusion_of(dtype, nx, ny, nz, 2, 2);
     job.more.scheme = SCHEME_ADI;
     job.more.coefficient = field;
@@ -143,33 +146,28 @@ void rows_adi(int axes, uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype,
         job.diffusivity[a] = field ? 0 : 1;
         set_boundary(&job, a, boundary);
     }
-    snprintf(name, sizeof name, "adi %dD%s", axes, field ? " of a field" : "");
-    row_add(name, &job, boundary, 0, AGAINST_COPY, bar);
+    add(&job, NULL, boundary, bar, "adi %dD%s", axes, field ? " of a field" : "");
 }
 
 void rows_flows(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy, double bar)
 {
-    char name[40];
     struct job job = job_of(OPERATOR_LAPLACIAN, dtype, nx, ny, nz, accuracy);
     job.more.coefficient = 1;
-    snprintf(name, sizeof name, "div(k grad) 3D accuracy %d", accuracy);
-    row_add(name, &job, "periodic", 0, AGAINST_COPY, bar);
+    add(&job, NULL, "periodic", bar, "div(k grad) 3D accuracy %d", accuracy);
     if (accuracy > 2)
         return;
     job.operator_id = OPERATOR_DIFFUSION;
     job.more.coefficient_max = 1;
     job.steps = 2;
     job.dt = 0.1;
-    row_add("diffusion of a field 3D accuracy 2", &job, "periodic", 0, AGAINST_COPY, bar);
+    add(&job, NULL, "periodic", bar, "diffusion of a field 3D accuracy 2");
 }
 
 void rows_biharmonic(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy,
                      double bar)
 {
-    char name[40];
     const struct job job = job_of(OPERATOR_BIHARMONIC, dtype, nx, ny, nz, accuracy);
-    snprintf(name, sizeof name, "biharmonic 3D accuracy %d", accuracy);
-    row_add(name, &job, "periodic", 0, AGAINST_COPY, bar);
+    add(&job, NULL, "periodic", bar, "biharmonic 3D accuracy %d", accuracy);
 }
 
 void rows_diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64_t steps,
@@ -188,7 +186,6 @@ void rows_diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64
 void rows_by_coordinates(int axis, uint64_t n, enum dtype dtype, int accuracy, const char *boundary,
                          double bar)
 {
-    char name[40];
     const bool all = axis == AXIS_COUNT;
     struct job job =
         job_of(all ? OPERATOR_LAPLACIAN : OPERATOR_DERIVATIVE, dtype, n, n, n, accuracy);
@@ -207,10 +204,10 @@ void rows_by_coordinates(int axis, uint64_t n, enum dtype dtype, int accuracy, c
         x[i] = (double)i + 0.3 * sin((double)i);
     job_block_key(block, job.more.block_bytes, job.more.block_key);
     if (all)
-        snprintf(name, sizeof name, "laplacian coordinates accuracy %d", accuracy);
+        add(&job, block, boundary, bar, "laplacian coordinates accuracy %d", accuracy);
     else
-        snprintf(name, sizeof name, "derivative %c coordinates accuracy %d", "xyz"[axis], accuracy);
-    row_add_with_block(name, &job, block, boundary, 0, AGAINST_COPY, bar);
+        add(&job, block, boundary, bar, "derivative %c coordinates accuracy %d", "xyz"[axis],
+            accuracy);
     free(block);
 }
 
@@ -219,7 +216,6 @@ void rows_stencil(int axes, uint64_t n, enum dtype dtype, int radius, bool star,
 {
     static int32_t offsets[JOB_STENCIL_POINTS][AXIS_COUNT];
     static double weights[JOB_STENCIL_POINTS];
-    char name[40];
     struct job job = job_of(OPERATOR_STENCIL, dtype, n, n, axes == 3 ? n : 1, 8);
     const int32_t radius_z = axes == 3 ? radius : 0;
     uint32_t points = 0;
@@ -245,7 +241,7 @@ void rows_stencil(int axes, uint64_t n, enum dtype dtype, int radius, bool star,
     memcpy(block + job_block_part(&job, BLOCK_OFFSETS), offsets, points * sizeof *offsets);
     memcpy(block + job_block_part(&job, BLOCK_WEIGHTS), weights, points * sizeof *weights);
     job_block_key(block, job.more.block_bytes, job.more.block_key);
-    snprintf(name, sizeof name, "stencil %dD %s of %" PRIu32, axes, star ? "star" : "box", points);
-    row_add_with_block(name, &job, block, boundary, 0, AGAINST_COPY, bar);
+    add(&job, block, boundary, bar, "stencil %dD %s of %" PRIu32, axes, star ? "star" : "box",
+        points);
     free(block);
 }
