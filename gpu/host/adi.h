@@ -378,8 +378,9 @@ static int64_t NAME(adi_units)(const struct adi_work *work)
     return all / axis->stride * ((axis->stride + NAME(ADI_CHUNK) - 1) / NAME(ADI_CHUNK));
 }
 
-static void NAME(adi_stage)(const struct adi_work *work, int64_t from, int64_t to)
+static void NAME(adi_stage)(void *context, int64_t from, int64_t to)
 {
+    const struct adi_work *work = context;
     for (int64_t unit = from; unit < to; unit++)
         switch (work->kind) {
         case STAGE_IMPOSE:

@@ -19,5 +19,6 @@ struct adi_work {
 
 enum { ADI_TOGETHER = 8 }; /* lines along x that are solved at once */
 
-/* All of a launch. */
-void adi_pass_launch(const struct kernels *kernels, const struct launch *launch);
+/* A stage of a launch. */
+void adi_pass(const struct kernels *kernels, const struct launch *launch,
+              const struct stage *stage);

@@ -123,7 +123,7 @@ static void stream_end(void)
 #define NAME_OF(x) STRINGIFY(x)
 const struct kernels KERNELS = {NAME_OF(KERNELS),
                                 {tile_f32, tile_f64},
-                                {table_lines_f32, table_lines_f64},
                                 {stencil_run_f32, stencil_run_f64},
+                                {table_lines_f32, table_lines_f64},
                                 {adi_units_f32, adi_units_f64},
                                 {adi_stage_f32, adi_stage_f64}};

@@ -2,6 +2,7 @@
  * chooses. Every generation gives the bits of numerics/table_point.h. */
 #pragma once
 
+#include "gpu/host/share.h"
 #include "numerics/plan.h"
 #include "numerics/table.h"
 
@@ -42,7 +43,7 @@ enum { LEVELS = 9 }; /* of a tile, at most */
 struct table_lines {
     const struct table_header *table;
     const struct table_pass *pass;
-    int64_t from, to; /* of the whole batch's */
+    int64_t first; /* of the whole batch's: that which is unit 0 */
 };
 struct stencil_box; /* gpu/host/stencil_pass.h */
 struct adi_work;    /* gpu/host/adi_pass.h */
@@ -50,11 +51,11 @@ struct adi_work;    /* gpu/host/adi_pass.h */
 struct kernels {
     const char *name;
     void (*tile[2])(const struct tile *tile); /* by enum dtype */
-    void (*lines[2])(const struct table_lines *lines);
     void (*stencil[2])(const struct stencil_box *box);
+    share_part *lines[2]; /* of a struct table_lines */
     /* Units that a stage is made of, in any order or at once; some of them. */
     int64_t (*adi_units[2])(const struct adi_work *work);
-    void (*adi[2])(const struct adi_work *work, int64_t from, int64_t to);
+    share_part *adi[2]; /* of a struct adi_work */
 };
 
 extern const struct kernels kernels_baseline;

@@ -386,57 +386,13 @@ static void launch_tiles(const struct kernels *kernels, const struct launch *lau
 }
 
 /* Lines of one pass, all by their table. */
-struct lines {
-    const struct kernels *kernels;
-    const struct table_pass *pass;
-    const struct table_header *table;
-    int64_t first; /* of the whole batch's */
-};
-
-static void run_lines(void *context, int64_t from, int64_t to)
-{
-    const struct lines *lines = context;
-    const struct table_lines some = {.table = lines->table,
-                                     .pass = lines->pass,
-                                     .from = lines->first + from,
-                                     .to = lines->first + to};
-    lines->kernels->lines[lines->table->dtype](&some);
-}
-
 static void launch_rows(const struct kernels *kernels, const struct launch *launch)
 {
     const struct plan *plan = launch->plan;
-    for (uint64_t line = launch->from, end; line < launch->to; line = end) {
-        const uint64_t number = line / plan->lines, begin = number * plan->lines;
-        const struct table_pass pass = launch_table_pass(launch, number);
-        struct lines lines = {kernels, &pass, table_of(plan), (int64_t)(line - begin)};
-        end = begin + plan->lines < launch->to ? begin + plan->lines : launch->to;
-        share_units((int64_t)(end - line), (int64_t)(end - line) * plan->axis[AXIS_X].n, run_lines,
-                    &lines);
-    }
-}
-
-/* All of a launch but its probes. */
-static void launch_lines(const struct kernels *kernels, const struct launch *launch,
-                         uint64_t stream_bytes)
-{
-    switch ((enum plan_engine)launch->plan->engine) {
-    case PLAN_TABLE:
-        if (is_fast(launch->plan))
-            launch_tiles(kernels, launch, stream_bytes);
-        else
-            launch_rows(kernels, launch);
-        break;
-    case PLAN_MEASURE:
-        measure_pass(launch);
-        break;
-    case PLAN_ADI:
-        adi_pass_launch(kernels, launch);
-        break;
-    case PLAN_STENCIL:
-        stencil_pass_launch(kernels, launch, stream_bytes);
-        break;
-    }
+    const int64_t count = (int64_t)(launch->to - launch->from);
+    const struct table_pass pass = launch_table_pass(launch, launch->from / plan->lines);
+    struct table_lines lines = {table_of(plan), &pass, (int64_t)(launch->from % plan->lines)};
+    share_units(count, count * plan->axis[AXIS_X].n, kernels->lines[plan->dtype], &lines);
 }
 
 /* The values at the probes, to their row after so many steps. */
@@ -458,20 +414,29 @@ static void take_probes(const struct launch *launch, const void *field, uint64_t
 void pass_launch(const struct kernels *kernels, const struct launch *launch, uint64_t stream_bytes)
 {
     const struct plan *plan = launch->plan;
+    const bool by_tiles = plan->engine == PLAN_TABLE && is_fast(plan);
     struct launch part = *launch;
-    tsan_launch(launch);
-    if (plan->probes == 0) {
-        launch_lines(kernels, launch, stream_bytes);
+    if (plan->engine == PLAN_MEASURE) {
+        measure_pass(launch);
         return;
     }
-    if (launch->from == 0 && !plan->impose)
+    tsan_launch(launch);
+    if (plan->probes && launch->from == 0 && !plan->impose)
         take_probes(launch, launch->in[0], 0);
     for (; part.from < launch->to; part.from = part.to) {
         const uint64_t pass = part.from / plan->lines, end = (pass + 1) * plan->lines;
         const struct stage stage = stage_of(plan, pass);
-        part.to = end < launch->to ? end : launch->to;
-        launch_lines(kernels, &part, stream_bytes);
-        if (part.to == end && stage.steps_done >= 0)
+        /* Tiles are of several passes where nothing is to be seen between them. */
+        part.to = end > launch->to || (by_tiles && !plan->probes) ? launch->to : end;
+        if (by_tiles)
+            launch_tiles(kernels, &part, stream_bytes);
+        else if (plan->engine == PLAN_ADI)
+            adi_pass(kernels, &part, &stage);
+        else if (plan->engine == PLAN_STENCIL)
+            stencil_pass(kernels, &part, &stage, stream_bytes);
+        else
+            launch_rows(kernels, &part);
+        if (plan->probes && part.to == end && stage.steps_done >= 0)
             take_probes(launch, launch_array(launch, stage.write), (uint64_t)stage.steps_done);
     }
 }

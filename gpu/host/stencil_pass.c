@@ -95,9 +95,11 @@ static void work_split(struct work *work, const struct stencil_table *table)
 }
 
 /* A tile of the work, by its number. */
-static void box_place(struct stencil_box *box, const struct work *work, const struct plan *plan,
-                      int64_t number)
+static void run_tile(void *context, int64_t number)
 {
+    const struct work *work = context;
+    const struct plan *plan = work->plan;
+    struct stencil_box box = *work->pass;
     const int64_t field = work->box.first_field + number / work->tiles;
     const struct grid *part = work->parts;
     const uint64_t offset = (uint64_t)field * plan->points * plan_element_bytes(plan);
@@ -105,33 +107,34 @@ static void box_place(struct stencil_box *box, const struct work *work, const st
     for (; number >= part->count; part++)
         number -= part->count;
     for (int a = 0; a < AXIS_COUNT; a++) {
-        box->begin[a] = part->begin[a] + number % part->tiles[a] * part->step[a];
-        box->end[a] = smaller(box->begin[a] + part->step[a], part->end[a]);
+        box.begin[a] = part->begin[a] + number % part->tiles[a] * part->step[a];
+        box.end[a] = smaller(box.begin[a] + part->step[a], part->end[a]);
         number /= part->tiles[a];
     }
-    box->field = field;
-    box->in = (const char *)box->in + offset;
-    box->out = (char *)box->out + offset;
-}
-
-static void run_tile(void *context, int64_t number)
-{
-    const struct work *work = context;
-    struct stencil_box box = *work->pass;
-    box_place(&box, work, work->plan, number);
+    box.field = field;
+    box.in = (const char *)box.in + offset;
+    box.out = (char *)box.out + offset;
     box.room = thread_pool_scratch(ROOM_BYTES);
-    work->kernels->stencil[work->plan->dtype](&box);
+    work->kernels->stencil[plan->dtype](&box);
 }
 
-/* Lines [from, to) of a pass. */
-static void pass_run(const struct kernels *kernels, const struct stencil_box *pass,
-                     const struct plan *plan, int64_t from, int64_t to)
+void stencil_pass(const struct kernels *kernels, const struct launch *launch,
+                  const struct stage *stage, uint64_t stream_bytes)
 {
-    const struct stencil_table *table = pass->table;
+    const struct plan *plan = launch->plan;
+    const struct stencil_table *table = stencil_table_of(plan->table);
+    const struct stencil_box pass = {
+        .table = table,
+        .in = launch_array(launch, stage->read),
+        .out = launch_array(launch, stage->write),
+        .operands = launch->operands ? (const void *const *)launch->operands->at : NULL,
+        .stream = plan_array_bytes(plan) > stream_bytes};
     const int64_t taps = 1 + table->points / TAPS_OF_POINT;
     const int64_t n[AXIS_COUNT] = {table->axis[AXIS_X].n, table->axis[AXIS_Y].n,
                                    table->axis[AXIS_Z].n};
-    struct work work = {.kernels = kernels, .plan = plan, .pass = pass};
+    struct work work = {.kernels = kernels, .plan = plan, .pass = &pass};
+    int64_t from = (int64_t)(launch->from % plan->lines);
+    const int64_t to = from + (int64_t)(launch->to - launch->from);
     while (from < to) {
         from += grid_box(&work.box, n, n[AXIS_Y], from, to);
         work_split(&work, table);
@@ -144,23 +147,5 @@ static void pass_run(const struct kernels *kernels, const struct stencil_box *pa
             work.tiles += work.parts[i].count;
         }
         thread_pool_for(threads, work.tiles * work.box.fields, run_tile, &work);
-    }
-}
-
-void stencil_pass_launch(const struct kernels *kernels, const struct launch *launch,
-                         uint64_t stream_bytes)
-{
-    const struct plan *plan = launch->plan;
-    struct stencil_box box = {.table = stencil_table_of(plan->table),
-                              .stream = plan_array_bytes(plan) > stream_bytes};
-    if (launch->operands)
-        box.operands = (const void *const *)launch->operands->at;
-    for (uint64_t line = launch->from; line < launch->to;) {
-        const uint64_t pass = line / plan->lines, begin = pass * plan->lines;
-        const uint64_t end = smaller((int64_t)(begin + plan->lines), (int64_t)launch->to);
-        box.in = pass == 0 ? launch->in[0] : pass % 2 == 1 ? launch->even[0] : launch->odd;
-        box.out = pass % 2 == 1 ? launch->odd : launch->even[0];
-        pass_run(kernels, &box, plan, (int64_t)(line - begin), (int64_t)(end - begin));
-        line = end;
     }
 }

@@ -196,10 +196,8 @@ static void NAME(table_held)(struct NAME(work) * work, int component, int holder
     } else if (table->inputs > table->outputs) {
         memset(out, 0, count * sizeof *out);
     } else {
-        struct NAME(terms) terms;
-        NAME(terms_begin)(&terms, false, false);
-        NAME(terms_put)(&terms, (REAL)side->value.number, old, NULL);
-        NAME(terms_sum)(&terms, NULL, out, 0, (int64_t)count);
+        for (size_t i = 0; i < count; i++)
+            out[i] = (REAL)side->value.number * old[i];
     }
     work->used = used;
 }
@@ -277,17 +275,19 @@ static void NAME(table_each)(struct NAME(work) * work, const struct NAME(source)
     }
 }
 
-static void NAME(table_lines)(const struct table_lines *lines)
+static void NAME(table_lines)(void *context, int64_t from, int64_t to)
 {
+    const struct table_lines *lines = context;
     const struct table_header *table = lines->table;
+    const int64_t first = lines->first + from, stop = lines->first + to;
     const struct table_axis *axis = table->axis_of;
     const int64_t n = axis[AXIS_X].n, ny = axis[AXIS_Y].n, field_lines = ny * axis[AXIS_Z].n;
     struct NAME(source) sources[AXIS_COUNT + 1];
     struct NAME(work) work;
     for (int64_t begin = 0; begin < n; begin += BLOCK) {
         const int64_t end = n - begin < BLOCK ? n : begin + BLOCK;
-        for (int64_t line = lines->from; line < lines->to; line++) {
-            if (line == lines->from || line % field_lines == 0) {
+        for (int64_t line = first; line < stop; line++) {
+            if (line == first || line % field_lines == 0) {
                 NAME(work_begin)
                 (&work, table, table, lines->pass, (uint64_t)(line / field_lines));
                 for (int c = 0; c <= AXIS_COUNT; c++)

@@ -32,12 +32,9 @@ static inline void tsan_pass(const struct launch *launch, const struct stage *st
         __tsan_read_range((char *)launch_array(launch, stage->base) + at, bytes);
 }
 
-/* A measure's loops are no kernels. */
 static inline void tsan_launch(const struct launch *launch)
 {
     const uint64_t lines = launch->plan->lines;
-    if (launch->plan->engine == PLAN_MEASURE)
-        return;
     for (uint64_t from = launch->from, to; from < launch->to; from = to) {
         const uint64_t pass = from / lines, begin = pass * lines;
         const struct stage stage = stage_of(launch->plan, pass);
