@@ -2,20 +2,9 @@
  * time: what the loops of stencil.h can do goes to them, points next to an end of x with closures
  * to ends.h, and all else to table_lines.h. */
 
-/* The loop of a component, what it reads, and where. */
+/* The loops of a component, what it reads, and where. */
 static void NAME(loop_init)(struct NAME(work) * work, int component)
 {
-    static const enum NAME(loop) odd[] = {[1] = NAME(ODD_X),
-                                          [2] = NAME(ODD_Y),
-                                          [4] = NAME(ODD_Z),
-                                          [3] = NAME(ODD_XY),
-                                          [7] = NAME(ODD_XYZ)};
-    static const enum NAME(loop)
-        curl[] = {[3] = NAME(CURL_XY), [5] = NAME(CURL_ZX), [6] = NAME(CURL_YZ)};
-    static const enum NAME(loop) even[][2] = {[1] = {NAME(EVEN_X), NAME(EVEN_X)},
-                                              [4] = {NAME(EVEN_Z), NAME(EVEN_Z)},
-                                              [5] = {NAME(PLANE), NAME(PLANE_SHARED)},
-                                              [7] = {NAME(SPACE), NAME(SPACE_SHARED)}};
     const struct table_header *table = work->view.table;
     int of, along, set = 0;
     memset(work->of[component], 0, sizeof work->of[component]);
@@ -31,9 +20,10 @@ static void NAME(loop_init)(struct NAME(work) * work, int component)
         work->box[component].low[a] = set >> a & 1 ? axis->low : axis->side[SIDE_LOW].held;
         work->box[component].high[a] = set >> a & 1 ? axis->high : high;
     }
-    work->loop[component] = !table->odd ? even[table->active][table->shared]
-                            : table->operator_id == OPERATOR_CURL ? curl[set]
-                                                                  : odd[set];
+    const bool one_axis = (set & (set - 1)) == 0;
+    work->loops[component] =
+        NAME(loops_of)(set, table->odd, !table->odd && (table->shared || one_axis),
+                       table->operator_id == OPERATOR_CURL);
 }
 
 static void NAME(work_init)(struct NAME(work) * work, const struct tile *tile)
@@ -188,13 +178,12 @@ static void NAME(run_centred)(struct NAME(work) * work, const struct NAME(run) *
 {
     const struct table_header *table = work->view.table;
     const int *of = work->of[component], reach = work->radius;
-    const enum NAME(loop) loop = work->loop[component];
+    const struct NAME(loops) *loops = work->loops[component];
     const struct NAME(source) *sources = run->sources;
     const int64_t y = run->y, z = run->z + b;
     struct NAME(stretch) lines = {.rows = run->rows};
-    lines.loop = NAME(loops)[loop][count == LINES][reach - 1];
-    lines.along_x =
-        table->active & 1 && loop != NAME(ODD_Y) && loop != NAME(ODD_Z) && loop != NAME(CURL_YZ);
+    lines.loop = loops->run[count == LINES][reach - 1];
+    lines.along_x = loops->kind.x;
     lines.out_row = run->out_row;
     lines.x_row = lines.in_row = sources->stride[AXIS_Y];
     lines.ahead = NAME(ahead)(lines.in_row);

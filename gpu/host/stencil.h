@@ -215,6 +215,23 @@ ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
     }
 }
 
+/* The kinds of sums that there are loops for. */
+#define LOOPS(X)                                                                                   \
+    X(odd_x, .odd = true, .x = true)                                                               \
+    X(odd_z, .odd = true, .z = true)                                                               \
+    X(odd_y, .odd = true, .y = true)                                                               \
+    X(odd_xy, .odd = true, .x = true, .y = true)                                                   \
+    X(odd_xyz, .odd = true, .x = true, .y = true, .z = true)                                       \
+    X(curl_yz, .odd = true, .y = true, .z = true, .less = true)                                    \
+    X(curl_zx, .odd = true, .x = true, .z = true, .less = true)                                    \
+    X(curl_xy, .odd = true, .x = true, .y = true, .less = true)                                    \
+    X(even_x, .x = true, .shared = true)                                                           \
+    X(even_z, .z = true, .shared = true)                                                           \
+    X(plane, .x = true, .z = true)                                                                 \
+    X(plane_shared, .x = true, .z = true, .shared = true)                                          \
+    X(space, .x = true, .y = true, .z = true)                                                      \
+    X(space_shared, .x = true, .y = true, .z = true, .shared = true)
+
 /* A function for each kind and radius: of one line, and of LINES. */
 #define LOOP(name, ...)                                                                            \
     LOOP_OF(name##_1, 1, 1, __VA_ARGS__)                                                           \
@@ -230,22 +247,23 @@ ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
     {                                                                                              \
         NAME(stretch_run)((struct NAME(kind)){lines, radius, __VA_ARGS__}, stretch);               \
     }
-LOOP(odd_x, .odd = true, .x = true)
-LOOP(odd_z, .odd = true, .z = true)
-LOOP(odd_y, .odd = true, .y = true)
-LOOP(odd_xy, .odd = true, .x = true, .y = true)
-LOOP(odd_xyz, .odd = true, .x = true, .y = true, .z = true)
-LOOP(curl_yz, .odd = true, .y = true, .z = true, .less = true)
-LOOP(curl_zx, .odd = true, .x = true, .z = true, .less = true)
-LOOP(curl_xy, .odd = true, .x = true, .y = true, .less = true)
-LOOP(even_x, .x = true, .shared = true)
-LOOP(even_z, .z = true, .shared = true)
-LOOP(plane, .x = true, .z = true)
-LOOP(plane_shared, .x = true, .z = true, .shared = true)
-LOOP(space, .x = true, .y = true, .z = true)
-LOOP(space_shared, .x = true, .y = true, .z = true, .shared = true)
+LOOPS(LOOP)
+
+#define RADII(name)                                                                                \
+    {                                                                                              \
+        NAME(name##_1), NAME(name##_2), NAME(name##_3), NAME(name##_4)                             \
+    }
+#define ROW_OF(name, ...) {{__VA_ARGS__}, {RADII(name), RADII(name##_lines)}},
+static const struct NAME(loops) {
+    struct NAME(kind) kind; /* but for lines and radius */
+    /* By whether of LINES, and radius − 1. */
+    void (*run[2][PLAN_RADIUS])(const struct NAME(stretch) * stretch);
+} NAME(loops)[] = {LOOPS(ROW_OF)};
+#undef LOOPS
 #undef LOOP
 #undef LOOP_OF
+#undef ROW_OF
+#undef RADII
 #undef PAIR
 #undef PAIR_X
 #undef PAIR_Y
@@ -253,35 +271,14 @@ LOOP(space_shared, .x = true, .y = true, .z = true, .shared = true)
 #undef BELOW
 #undef PAIR_Z
 
-enum NAME(loop) {
-    NAME(ODD_X),
-    NAME(ODD_Y),
-    NAME(ODD_Z),
-    NAME(ODD_XY),
-    NAME(ODD_XYZ),
-    NAME(CURL_YZ),
-    NAME(CURL_ZX),
-    NAME(CURL_XY),
-    NAME(EVEN_X),
-    NAME(EVEN_Z),
-    NAME(PLANE),
-    NAME(PLANE_SHARED),
-    NAME(SPACE),
-    NAME(SPACE_SHARED)
-};
-
-/* By enum loop, whether of LINES, and radius − 1. */
-#define RADII(name)                                                                                \
-    {                                                                                              \
-        NAME(name##_1), NAME(name##_2), NAME(name##_3), NAME(name##_4)                             \
+/* Those of sums over the axes of the set; NULL: there are none of that kind. */
+static const struct NAME(loops) * NAME(loops_of)(int set, bool odd, bool shared, bool less)
+{
+    for (size_t i = 0; i < sizeof NAME(loops) / sizeof *NAME(loops); i++) {
+        const struct NAME(kind) *kind = &NAME(loops)[i].kind;
+        if ((kind->x | kind->y << AXIS_Y | kind->z << AXIS_Z) == set && kind->odd == odd &&
+            kind->shared == shared && kind->less == less)
+            return &NAME(loops)[i];
     }
-#define BOTH(name)                                                                                 \
-    {                                                                                              \
-        RADII(name), RADII(name##_lines)                                                           \
-    }
-static void (*const NAME(loops)[][2][PLAN_RADIUS])(const struct NAME(stretch) * stretch) = {
-    BOTH(odd_x),   BOTH(odd_y),        BOTH(odd_z),   BOTH(odd_xy),      BOTH(odd_xyz),
-    BOTH(curl_yz), BOTH(curl_zx),      BOTH(curl_xy), BOTH(even_x),      BOTH(even_z),
-    BOTH(plane),   BOTH(plane_shared), BOTH(space),   BOTH(space_shared)};
-#undef BOTH
-#undef RADII
+    return NULL;
+}

@@ -30,10 +30,7 @@ ALWAYS_INLINE void NAME(stencil_vectors)(const struct NAME(stencil_sum) * sum, c
     }
     UNROLL
     for (int v = 0; v < vectors; v++)
-        if (stream)
-            NAME(stream)(to + v * NAME(LANES), acc[v]);
-        else
-            NAME(store)(to + v * NAME(LANES), acc[v]);
+        NAME(put)(to + v * NAME(LANES), acc[v], stream);
 }
 
 /* At least so many vectors: the last ones are those that end with the line, whatever they have in

@@ -44,9 +44,9 @@ struct NAME(place) {
 
 struct NAME(work) {
     const struct tile *tile;
-    /* Lines whose points are centred along y and z. By component of the result: the loop, and of
+    /* Lines whose points are centred along y and z. By component of the result: the loops, and of
      * which component of the input it has a derivative along each axis. */
-    enum NAME(loop) loop[AXIS_COUNT];
+    const struct NAME(loops) * loops[AXIS_COUNT];
     int of[AXIS_COUNT][AXIS_COUNT];
     struct NAME(box) box[AXIS_COUNT];
     int radius;
