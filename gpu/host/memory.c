@@ -59,13 +59,11 @@ static uint64_t page_bytes(uint64_t bytes)
                : (bytes + MEMORY_PAGE_BYTES - 1) / MEMORY_PAGE_BYTES * MEMORY_PAGE_BYTES;
 }
 
-/* Whole pages, and large ones for what is large, with one more for the place that it begins at; 0
- * where the size is beyond any. */
+/* One page at least, and large ones for what is large, with one more for the place that it begins
+ * at; 0 where the size is beyond any. */
 static uint64_t block_bytes(uint64_t bytes)
 {
-    if (bytes == 0 || bytes > INT64_MAX)
-        return bytes == 0 ? 4096 : 0;
-    bytes = (bytes + 4095) / 4096 * 4096;
+    bytes = page_bytes(bytes ? bytes : 1);
     return is_large(bytes) ? (bytes / LARGE_PAGE_BYTES + 2) * LARGE_PAGE_BYTES : bytes;
 }
 
@@ -75,12 +73,20 @@ static void unmap(void *memory, uint64_t bytes)
     munmap((char *)memory - place, bytes);
 }
 
+/* Block number i is kept no longer. */
+static void *take_kept(int i)
+{
+    void *memory = kept[i].memory;
+    kept_bytes -= kept[i].bytes;
+    kept_count--;
+    memmove(kept + i, kept + i + 1, (size_t)(kept_count - i) * sizeof *kept);
+    return memory;
+}
+
 static void drop_oldest_mapping(void)
 {
-    unmap(kept[0].memory, kept[0].bytes);
-    kept_bytes -= kept[0].bytes;
-    kept_count--;
-    memmove(kept, kept + 1, (size_t)kept_count * sizeof *kept);
+    const uint64_t bytes = kept[0].bytes;
+    unmap(take_kept(0), bytes);
 }
 
 void memory_trim(void)
@@ -124,15 +130,9 @@ void *memory_allocate(uint64_t bytes, uint64_t owner)
     bytes = block_bytes(bytes);
     if (bytes == 0)
         return NULL;
-    for (int i = kept_count - 1; i >= 0; i--) {
-        if (kept[i].bytes != bytes || kept[i].owner != owner)
-            continue;
-        void *memory = kept[i].memory;
-        kept_bytes -= bytes;
-        kept_count--;
-        memmove(kept + i, kept + i + 1, (size_t)(kept_count - i) * sizeof *kept);
-        return memory;
-    }
+    for (int i = kept_count - 1; i >= 0; i--)
+        if (kept[i].bytes == bytes && kept[i].owner == owner)
+            return take_kept(i);
     if (!fits(bytes)) {
         memory_trim();
         if (!fits(bytes))
