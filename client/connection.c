@@ -65,23 +65,22 @@ void ticket_fail(struct ticket *ticket, const struct fdclient_error *error)
     }
 }
 
-struct ticket *tickets_find(const struct tickets *tickets, uint64_t id)
+struct ticket *tickets_find(const struct list *tickets, uint64_t id)
 {
-    struct ticket *ticket;
-    TAILQ_FOREACH(ticket, tickets, link)
-    if (ticket->id == id)
-        break;
-    return ticket;
+    LIST_EACH (struct ticket, ticket, tickets, link)
+        if (ticket->id == id)
+            return ticket;
+    return NULL;
 }
 
 static void complete_ticket(struct fdclient *client, struct ticket *ticket)
 {
-    TAILQ_REMOVE(&client->pending, ticket, link);
+    list_remove(&ticket->link);
     pool_settle(client, ticket);
     if (ticket->internal)
         ticket_free(ticket);
     else
-        TAILQ_INSERT_TAIL(&client->done, ticket, link);
+        list_push(&client->done, &ticket->link);
 }
 
 void connection_settle(struct fdclient *client, struct ticket *ticket)
@@ -97,7 +96,7 @@ void connection_break(struct fdclient *client, const char *reason)
     client->broken = true;
     client->receiving = NULL;
     error_set(&client->cause, ERROR_CONNECTION, "", "%s", reason);
-    for (struct ticket *ticket; (ticket = TAILQ_FIRST(&client->pending));) {
+    LIST_DRAIN (struct ticket, ticket, &client->pending, link) {
         if (!ticket->replied)
             ticket_fail(ticket, &client->cause);
         complete_ticket(client, ticket);
@@ -180,18 +179,17 @@ int connection_open(const char *address, struct fdclient_error *error)
 
 static struct ticket *find_unsent(const struct fdclient *client)
 {
-    struct ticket *ticket = TAILQ_FIRST(&client->pending);
-    while (ticket && outgoing_done(&ticket->out))
-        ticket = TAILQ_NEXT(ticket, link);
-    return ticket;
+    LIST_EACH (struct ticket, ticket, &client->pending, link)
+        if (!outgoing_done(&ticket->out))
+            return ticket;
+    return NULL;
 }
 
 /* Send what the socket takes. False: it takes nothing any more (errno says why). */
 static bool send_some(struct fdclient *client)
 {
     size_t bytes = 0;
-    for (struct ticket *ticket = find_unsent(client), *next; ticket; ticket = next) {
-        next = TAILQ_NEXT(ticket, link);
+    LIST_EACH (struct ticket, ticket, &client->pending, link) {
         while (!outgoing_done(&ticket->out)) {
             if (bytes >= SEND_BYTES)
                 return true;
@@ -209,20 +207,33 @@ void connection_begin(struct fdclient *client, struct ticket *ticket)
 {
     client->last_id = ticket->id;
     const bool first = !find_unsent(client);
-    TAILQ_INSERT_TAIL(&client->pending, ticket, link);
+    list_push(&client->pending, &ticket->link);
     if (first)
-        send_some(client); /* a failure here shows again in connection_process() */
+        send_some(client); /* a failure here shows again in fdclient_process() */
 }
 
-short connection_events(const struct fdclient *client)
+struct ticket *connection_ask(struct fdclient *client, enum answer answer, bool internal,
+                              const char *method, const char *name, uint64_t number, int descriptor)
+{
+    struct ticket *ticket = ticket_new(client, answer, internal);
+    if (!ticket ||
+        !outgoing_init_number(&ticket->out, ticket->id, method, name, number, descriptor)) {
+        free(ticket);
+        return NULL;
+    }
+    connection_begin(client, ticket);
+    return ticket;
+}
+
+short fdclient_events(const struct fdclient *client)
 {
     return (short)(client->broken ? 0 : find_unsent(client) ? POLLIN | POLLOUT : POLLIN);
 }
 
-void connection_process(struct fdclient *client)
+bool fdclient_process(struct fdclient *client, struct fdclient_error *error)
 {
     if (client->broken)
-        return;
+        return error_copy(error, &client->cause);
     const bool writable = send_some(client);
     const int reason = errno;
     receive_some(client); /* even then: the server may have said why before it hung up */
@@ -230,13 +241,14 @@ void connection_process(struct fdclient *client)
         connection_break(client, reason == EPIPE || reason == ECONNRESET
                                      ? "the server closed the connection"
                                      : strerror(reason));
+    return !client->broken || error_copy(error, &client->cause);
 }
 
 /* Only what poll() names is tried: any other call would come back with nothing. This beats a read
  * that waits, whose sleeper Linux wakes a microsecond later. */
 void connection_wait(struct fdclient *client)
 {
-    struct pollfd wait = {client->socket, connection_events(client), 0};
+    struct pollfd wait = {client->socket, fdclient_events(client), 0};
     int ready = 0;
     if (client->busy_polls)
         for (const uint64_t end_ns = clock_ns() + BUSY_POLL_NS; !ready && clock_ns() < end_ns;)
@@ -248,5 +260,5 @@ void connection_wait(struct fdclient *client)
     if (wait.revents == POLLIN)
         receive_some(client);
     else if (wait.revents != POLLOUT || !send_some(client))
-        connection_process(client);
+        fdclient_process(client, NULL);
 }

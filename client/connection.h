@@ -3,12 +3,12 @@
 #pragma once
 
 #include "client/fdclient.h"
+#include "base/list.h"
 #include "numerics/job.h"
 #include "protocol/array.h"
 #include "protocol/splitter.h"
 
 #include <msgpack.h>
-#include <sys/queue.h>
 #include <sys/uio.h>
 
 /* A request as its caller has it. */
@@ -153,7 +153,7 @@ struct part {
 
 /* A request, from its submission until the caller takes its outcome. */
 struct ticket {
-    TAILQ_ENTRY(ticket) link;
+    struct list link;
     uint64_t id; /* its msgid */
     enum answer answer;
     bool takes_fields;               /* ANSWER_ARRAY: in the place of arrays */
@@ -171,15 +171,14 @@ struct ticket {
     struct fdclient_error error;
 };
 
-TAILQ_HEAD(tickets, ticket);
 enum { RECEIVE_BUFFER_BYTES = 64 << 10 };
 
 struct fdclient {
     int socket;
     uint64_t last_id;
-    struct tickets pending; /* in the order of submission */
-    struct tickets done;    /* in the order of completion */
-    bool busy_polls;        /* a wait polls before it blocks */
+    struct list pending; /* tickets, in the order of submission */
+    struct list done;    /* in the order of completion */
+    bool busy_polls;     /* a wait polls before it blocks */
     bool broken;
     struct fdclient_error cause; /* of the break */
     fdclient_progress *progress;
@@ -215,26 +214,26 @@ struct ticket *ticket_new(struct fdclient *client, enum answer answer, bool inte
 void ticket_free(struct ticket *ticket);
 
 /* NULL: there is none. */
-struct ticket *tickets_find(const struct tickets *tickets, uint64_t id);
+struct ticket *tickets_find(const struct list *tickets, uint64_t id);
 
 /* Connect to an address of fdclient_open(). A non-blocking descriptor that the caller owns; −1 with
  * the error set. */
 int connection_open(const char *address, struct fdclient_error *error);
 
-/* The ticket is under way from here on; its first bytes are sent at once where they can be. */
+/* The ticket is under way from here on; its first bytes are sent at once where they can be. It is
+ * not answered before something is received. */
 void connection_begin(struct fdclient *client, struct ticket *ticket);
+
+/* Begin a request of one number, as outgoing_init_number() makes it. NULL: no memory. */
+struct ticket *connection_ask(struct fdclient *client, enum answer answer, bool internal,
+                              const char *method, const char *name, uint64_t number,
+                              int descriptor);
 
 /* The ticket leaves those that are under way, where it was answered and is wholly sent. */
 void connection_settle(struct fdclient *client, struct ticket *ticket);
 
 /* Nothing more will come: every ticket that has no reply ends with the cause. */
 void connection_break(struct fdclient *client, const char *reason);
-
-/* What to poll for: POLLIN, POLLOUT. */
-short connection_events(const struct fdclient *client);
-
-/* Send and receive what is possible without waiting. */
-void connection_process(struct fdclient *client);
 
 /* Wait until something can be sent or received, and do so. Something must be under way. */
 void connection_wait(struct fdclient *client);

@@ -22,8 +22,8 @@ struct fdclient *fdclient_open(const char *address, struct fdclient_error *error
         return NULL;
     }
     splitter_init_limits(&client->splitter, REPLY_CONTROL_BYTES, REPLY_ELEMENTS);
-    TAILQ_INIT(&client->pending);
-    TAILQ_INIT(&client->done);
+    list_init(&client->pending);
+    list_init(&client->done);
     client->socket = client->passed = -1;
     client->busy_polls = cores_to_spare();
     if (pool_open(client, error))
@@ -40,10 +40,8 @@ void fdclient_close(struct fdclient *client)
     if (!client)
         return;
     connection_break(client, "the connection was closed");
-    for (struct ticket *ticket; (ticket = TAILQ_FIRST(&client->done));) {
-        TAILQ_REMOVE(&client->done, ticket, link);
+    LIST_DRAIN (struct ticket, ticket, &client->done, link)
         ticket_free(ticket);
-    }
     pool_close(client);
     if (client->socket >= 0)
         close(client->socket);
@@ -130,14 +128,8 @@ bool fdclient_cancel(struct fdclient *client, uint64_t ticket_id, struct fdclien
         return true;
     if (!tickets_find(&client->pending, ticket_id))
         return error_set(error, "INVALID_ARGUMENT", "ticket", "no such ticket is under way");
-    struct ticket *ticket = ticket_new(client, ANSWER_NOTHING, true);
-    if (!ticket ||
-        !outgoing_init_number(&ticket->out, ticket->id, "cancel", "msgid", ticket_id, -1)) {
-        free(ticket);
-        return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
-    }
-    connection_begin(client, ticket);
-    return true;
+    return connection_ask(client, ANSWER_NOTHING, true, "cancel", "msgid", ticket_id, -1) ||
+           error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
 }
 
 bool fdclient_submit(struct fdclient *client, const char *method, const struct fdclient_array *f,
@@ -152,35 +144,24 @@ int fdclient_descriptor(const struct fdclient *client)
     return client->socket;
 }
 
-short fdclient_events(const struct fdclient *client)
-{
-    return connection_events(client);
-}
-
-bool fdclient_process(struct fdclient *client, struct fdclient_error *error)
-{
-    connection_process(client);
-    return !client->broken || error_copy(error, &client->cause);
-}
-
 /* Take a ticket out of those that are done. */
-static bool done_take(struct fdclient *client, struct ticket *ticket, struct fdclient_error *error)
+static bool done_take(struct ticket *ticket, struct fdclient_error *error)
 {
     const bool succeeded = !ticket->failed;
     if (error)
         *error = ticket->error;
-    TAILQ_REMOVE(&client->done, ticket, link);
+    list_remove(&ticket->link);
     ticket_free(ticket);
     return succeeded;
 }
 
 int fdclient_next(struct fdclient *client, uint64_t *ticket, struct fdclient_error *error)
 {
-    struct ticket *first = TAILQ_FIRST(&client->done);
+    struct ticket *first = LIST_FIRST(&client->done, struct ticket, link);
     if (!first)
         return 0;
     *ticket = first->id;
-    return done_take(client, first, error) ? 1 : -1;
+    return done_take(first, error) ? 1 : -1;
 }
 
 bool fdclient_wait(struct fdclient *client, uint64_t ticket, struct fdclient_error *error)
@@ -188,7 +169,7 @@ bool fdclient_wait(struct fdclient *client, uint64_t ticket, struct fdclient_err
     for (;;) {
         struct ticket *done = tickets_find(&client->done, ticket);
         if (done)
-            return done_take(client, done, error);
+            return done_take(done, error);
         if (!tickets_find(&client->pending, ticket))
             return error_set(error, "INVALID_ARGUMENT", "ticket", "no such ticket is under way");
         connection_wait(client); /* a break completes the ticket, too */
@@ -248,13 +229,11 @@ bool fdclient_export(struct fdclient *client, uint64_t field, struct fdclient_ex
     *exported = (struct fdclient_export){.descriptor = -1};
     if (client->broken)
         return error_copy(error, &client->cause);
-    struct ticket *ticket = ticket_new(client, ANSWER_EXPORT, false);
-    if (!ticket || !outgoing_init_number(&ticket->out, ticket->id, "export", "field", field, -1)) {
-        free(ticket);
+    struct ticket *ticket =
+        connection_ask(client, ANSWER_EXPORT, false, "export", "field", field, -1);
+    if (!ticket)
         return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
-    }
     ticket->exported = exported;
-    connection_begin(client, ticket);
     return fdclient_wait(client, ticket->id, error);
 }
 

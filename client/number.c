@@ -21,12 +21,6 @@ static locale_t plain_locale(void)
     return plain;
 }
 
-static double read_plain(const char *text, char **end)
-{
-    const locale_t locale = plain_locale();
-    return locale ? strtod_l(text, end, locale) : strtod(text, end);
-}
-
 bool number_read(const char *text, size_t length, double *value)
 {
     char copy[64];
@@ -35,7 +29,8 @@ bool number_read(const char *text, size_t length, double *value)
     memcpy(copy, text, length);
     copy[length] = '\0';
     char *end;
-    *value = read_plain(copy, &end);
+    const locale_t locale = plain_locale();
+    *value = locale ? strtod_l(copy, &end, locale) : strtod(copy, &end);
     return end == copy + length;
 }
 

@@ -239,10 +239,10 @@ bool pool_open(struct fdclient *client, struct fdclient_error *error)
 static struct region *ask(struct fdclient *client, size_t bytes, bool pooled)
 {
     struct region *region = region_make(bytes, pooled);
-    struct ticket *ticket = region ? ticket_new(client, ANSWER_REGION, true) : NULL;
-    if (!ticket || !outgoing_init_number(&ticket->out, ticket->id, "register", "bytes", bytes,
-                                         region->descriptor)) {
-        free(ticket);
+    struct ticket *ticket = region ? connection_ask(client, ANSWER_REGION, true, "register",
+                                                    "bytes", bytes, region->descriptor)
+                                   : NULL;
+    if (!ticket) {
         if (region)
             region_free(region);
         return NULL;
@@ -251,7 +251,6 @@ static struct region *ask(struct fdclient *client, size_t bytes, bool pooled)
     region->next = client->regions;
     client->regions = region;
     client->pool_bytes += pooled ? bytes : 0;
-    connection_begin(client, ticket);
     return region;
 }
 
@@ -269,13 +268,8 @@ static void drop(struct fdclient *client, struct region *region)
         link = &(*link)->next;
     *link = region->next;
     client->pool_bytes -= region->pooled ? region->bytes : 0;
-    struct ticket *ticket =
-        region->id && !client->broken ? ticket_new(client, ANSWER_NOTHING, true) : NULL;
-    if (ticket &&
-        outgoing_init_number(&ticket->out, ticket->id, "unregister", "region", region->id, -1))
-        connection_begin(client, ticket);
-    else
-        free(ticket); /* it goes with the connection */
+    if (region->id && !client->broken) /* without memory it goes with the connection */
+        connection_ask(client, ANSWER_NOTHING, true, "unregister", "region", region->id, -1);
     region_free(region);
 }
 
