@@ -459,29 +459,6 @@ class Job:
             raise
 
 
-class _Sender:
-    def __init__(self, client, timeout):
-        self._client, self._timeout = client, timeout
-
-    def __enter__(self):
-        client, timeout = self._client, self._timeout
-        deadline = None if timeout is None else time.monotonic() + timeout
-        client._look_whether_within()
-        if not client._sending.acquire(timeout=-1 if timeout is None else timeout):
-            raise Error("TIMEOUT", "another thread's request is still being sent", None, True)
-        self._before, client._deadline = client._deadline, deadline
-        try:
-            while client._gone:
-                client._tell(*client._gone.popleft())
-        except BaseException:
-            self.__exit__()
-            raise
-
-    def __exit__(self, *_):
-        self._client._deadline = self._before
-        self._client._sending.release()
-
-
 class Client:
     """A connection. timeout, in seconds, is that of each call that is given none, and of connecting."""
 
@@ -694,18 +671,30 @@ class Client:
 
     # --- messages
 
+    @contextlib.contextmanager
     def _sender(self, timeout, parameters=None):
         """with it one thread at a time prepares a request and sends it. `parameters` of a job tell the server
         of the timeout, too, which then has a little longer to say that it is over."""
         timeout = self._timeout if timeout is None else timeout
-        if timeout is None:
-            return _Sender(self, None)
-        if not (isinstance(timeout, (int, float)) and 0 < timeout <= _TIMEOUT_S):
-            raise _invalid(f"timeout is a number of seconds above 0, up to {_TIMEOUT_S:g}; got {timeout!r}", "timeout")
-        if parameters is not None:
-            parameters["timeout"] = math.ceil(timeout * 1e6)
-            timeout += _GRACE_S
-        return _Sender(self, timeout)
+        if timeout is not None:
+            if not (isinstance(timeout, (int, float)) and 0 < timeout <= _TIMEOUT_S):
+                raise _invalid(f"timeout is a number of seconds above 0, up to {_TIMEOUT_S:g}; got {timeout!r}",
+                               "timeout")
+            if parameters is not None:
+                parameters["timeout"] = math.ceil(timeout * 1e6)
+                timeout += _GRACE_S
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._look_whether_within()
+        if not self._sending.acquire(timeout=-1 if timeout is None else timeout):
+            raise Error("TIMEOUT", "another thread's request is still being sent", None, True)
+        before, self._deadline = self._deadline, deadline
+        try:
+            while self._gone:
+                self._tell(*self._gone.popleft())
+            yield
+        finally:
+            self._deadline = before
+            self._sending.release()
 
     def _send(self, method, parameters, out=None, progress=None, descriptor=None):
         with self._sending:
@@ -970,12 +959,9 @@ def _values(value):
     return value.values() if _is_vector(value) else [value]
 
 
-def _each(value, call, *beside):
-    """call(value), or of a vector field the same of each component; `beside` is taken apart alike."""
-    if not _is_vector(value):
-        return call(value, *beside)
-    return {axis: call(component, *(b.get(axis) if isinstance(b, dict) else b for b in beside))
-            for axis, component in value.items()}
+def _each(value, call):
+    """call(value), or of a vector field the same of each component."""
+    return {axis: call(component) for axis, component in value.items()} if _is_vector(value) else call(value)
 
 
 def _each_array(value, call, name):
