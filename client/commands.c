@@ -112,7 +112,7 @@ static bool read_input(const struct options *o, const char *file, struct input *
         return false;
     if (input->assumed && !o->quiet)
         fprintf(stderr, "fdclient: %s: no shape is given; its size is that of a cube, so %s %s\n",
-                file, shape_text(input->array.dimensions, input->array.shape, shape),
+                file, shape_text(input->array.dimensions, input->array.shape, "x", shape),
                 dtype_text(input->array.dtype));
     return true;
 }
@@ -236,6 +236,7 @@ static bool job_run(struct session *session, struct submission *s, struct fdclie
     if (!session_begin(session, error))
         return false;
     s->begin_s = session->begin_s;
+    params.ops = o->command == COMMAND_CHAIN ? o->arguments[0] : NULL;
     params.out_is_field = o->keep;
     params.progress = strcmp(o->op, "diffusion") == 0 && !o->quiet && isatty(STDERR_FILENO);
     fdclient_on_progress(session->client, on_progress, s);
@@ -298,38 +299,25 @@ static void submission_free(struct submission *s)
     }
 }
 
+/* submit, chain. Whether a chain's last op gives a vector field is seen when its results are there.
+ */
 static bool submit(struct session *session, struct fdclient_error *error)
 {
     const struct options *o = session->o;
-    const bool runs = !o->params.dry_run;
+    const bool is_chain = o->command == COMMAND_CHAIN, runs = !o->params.dry_run;
+    const char *const chain_file = is_chain && runs ? o->output : NULL;
     struct submission s = {.o = o, .names = options_result_names(o)};
-    bool done =
-        inputs_read(&s, error) && (!runs || files_choose(&s, error)) && job_run(session, &s, error);
+    bool done = is_chain ? !chain_file || output_check(chain_file, error)
+                         : inputs_read(&s, error) && (!runs || files_choose(&s, error));
+    done = done && job_run(session, &s, error);
     const double seconds = now_s() - s.begin_s;
+    if (is_chain) {
+        s.names = s.results[1].data || s.results[1].field ? s.names : NULL;
+        s.as_npy = chain_file && npy_is_name(chain_file);
+        done = done && (!chain_file || files_name(&s, chain_file, error));
+    }
     if (done)
         done = runs ? results_deliver(&s, seconds, error) : say_json(o, s.results[0].json, error);
-    submission_free(&s);
-    return done;
-}
-
-/* Whether its last op gives a vector field is seen when the results are there. */
-static bool chain(struct session *session, struct fdclient_error *error)
-{
-    struct options o = *session->o;
-    const bool runs = !o.params.dry_run;
-    o.op = "chain";
-    struct submission s = {.o = &o, .names = options_result_names(&o)};
-    o.params.ops = o.arguments[0];
-    o.params.axis = NULL; /* each op says its own */
-    bool done =
-        (!runs || !o.output || output_check(o.output, error)) && job_run(session, &s, error);
-    const double seconds = now_s() - s.begin_s;
-    s.names = s.results[1].data || s.results[1].field ? s.names : NULL;
-    s.as_npy = o.output && npy_is_name(o.output);
-    if (done)
-        done = runs ? (!o.output || files_name(&s, o.output, error)) &&
-                          results_deliver(&s, seconds, error)
-                    : say_json(&o, s.results[0].json, error);
     submission_free(&s);
     return done;
 }
@@ -488,7 +476,7 @@ static bool ask(struct session *s, struct fdclient_error *error)
 bool commands_run(const struct options *o, struct fdclient_error *error)
 {
     static bool (*const commands[COMMAND_COUNT])(struct session *, struct fdclient_error *) = {
-        [COMMAND_SUBMIT] = submit, [COMMAND_CHAIN] = chain,      [COMMAND_PUT] = put_field,
+        [COMMAND_SUBMIT] = submit, [COMMAND_CHAIN] = submit,     [COMMAND_PUT] = put_field,
         [COMMAND_GET] = get_field, [COMMAND_FREE] = free_fields, [COMMAND_LIST] = list_fields,
         [COMMAND_PING] = ping,     [COMMAND_INFO] = ask,         [COMMAND_STATS] = ask};
     struct session session = {.o = o};

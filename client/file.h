@@ -16,9 +16,10 @@ bool shape_read(const char *text, struct fdclient_array *array);
 /* A list of 1 to 8 whole numbers. False where it is none. */
 bool shape_from_list(const msgpack_object *list, struct fdclient_array *array);
 
-/* "64x64x64". */
+/* Its numbers with a separator, of one or two characters, between any two: "64x64x64". */
 enum { SHAPE_TEXT_BYTES = 192 };
-const char *shape_text(uint32_t dimensions, const uint64_t *shape, char text[SHAPE_TEXT_BYTES]);
+const char *shape_text(uint32_t dimensions, const uint64_t *shape, const char *separator,
+                       char text[SHAPE_TEXT_BYTES]);
 
 /* "float32", "f4", "<f4", "float64", "f8", "<f8". */
 bool dtype_read(const char *text, enum fdclient_dtype *dtype);

@@ -4,7 +4,6 @@
 #include "client/json.h"
 #include "protocol/object.h"
 
-#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,14 +131,12 @@ bool npy_read(const void *bytes, size_t length, struct fdclient_array *array, si
 
 size_t npy_write(const struct fdclient_array *array, char header[NPY_HEADER_BYTES])
 {
-    char text[NPY_HEADER_BYTES];
-    int used = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (",
-                        array->dtype == FDCLIENT_F64 ? "<f8" : "<f4");
-    for (uint32_t i = 0; i < array->dimensions; i++) /* 8 numbers of 20 digits always fit */
-        used +=
-            snprintf(text + used, sizeof text - (size_t)used, "%s%" PRIu64 "%s", i > 0 ? " " : "",
-                     array->shape[i], i + 1 < array->dimensions || i == 0 ? "," : "");
-    used += snprintf(text + used, sizeof text - (size_t)used, "), }");
+    char text[NPY_HEADER_BYTES], shape[SHAPE_TEXT_BYTES]; /* 8 numbers of 20 digits always fit */
+    const int used =
+        snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (%s%s), }",
+                 array->dtype == FDCLIENT_F64 ? "<f8" : "<f4",
+                 shape_text(array->dimensions, array->shape, ", ", shape),
+                 array->dimensions == 1 ? "," : "");
     const size_t whole = (10 + (size_t)used + 1 + 63) / 64 * 64;
     memset(header, ' ', whole);
     memcpy(header, magic, sizeof magic);

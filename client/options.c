@@ -269,7 +269,7 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
          "chain needs a place for its result: -o FILE"},
         {o->command == COMMAND_GET && !o->output, "--output",
          "get needs a place for the field: -o FILE"},
-        {command_find(o->op, &other), "--op", "%s is a command, no operator"},
+        {is_submit && command_find(o->op, &other), "--op", "%s is a command, no operator"},
         {is_vector && o->argument_count > 1 && some_stdin, "FILE",
          "standard input is one array, and %s takes one for each axis"},
         {o->keep && o->output, "--keep", "the result is kept or written (-o), not both"},
@@ -346,7 +346,7 @@ bool options_read(struct options *options, int argc, char **argv, struct fdclien
     if (!command_find(argv[1], &options->command))
         return error_set(error, "USAGE", "", "no command '%.60s' (see fdclient --help)", argv[1]);
     if (!options->op)
-        options->op = "derivative";
+        options->op = options->command == COMMAND_CHAIN ? "chain" : "derivative";
     if (options->command == COMMAND_SUBMIT && options->argument_count > 0 && !options->output &&
         !options->keep && !options->params.dry_run && strcmp(options->arguments[0], "-") == 0)
         options->output = "-"; /* from standard input to standard output */

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,16 +166,13 @@ static bool write_device(const char *path, const struct bytes *parts, int count,
 static bool sidecar_write(const char *path, const struct fdclient_array *array,
                           struct fdclient_error *error)
 {
-    char text[256], *name;
-    int used = snprintf(text, sizeof text, "{\"shape\": [");
-    for (uint32_t i = 0; i < array->dimensions; i++)
-        used += snprintf(text + used, sizeof text - (size_t)used, "%s%" PRIu64, i ? ", " : "",
-                         array->shape[i]);
-    used += snprintf(text + used, sizeof text - (size_t)used, "], \"dtype\": \"%s\"}\n",
-                     dtype_text(array->dtype));
+    char text[256], shape[SHAPE_TEXT_BYTES], *name;
+    const int length = snprintf(text, sizeof text, "{\"shape\": [%s], \"dtype\": \"%s\"}\n",
+                                shape_text(array->dimensions, array->shape, ", ", shape),
+                                dtype_text(array->dtype));
     if (asprintf(&name, "%s.json", path) < 0)
         return complain_of_output(error, path, ENOMEM);
-    const bool written = replace_file(name, &(struct bytes){text, (size_t)used}, 1, error);
+    const bool written = replace_file(name, &(struct bytes){text, (size_t)length}, 1, error);
     free(name);
     return written;
 }

@@ -37,6 +37,7 @@ static void say_extent(const struct fdclient_result *array)
 /* All but the closing brace. */
 static void say_as_json(const struct fdclient_result *result, const char *file, double seconds)
 {
+    char shape[SHAPE_TEXT_BYTES];
     putchar('{');
     if (file) {
         fputs("\"file\": ", stdout);
@@ -44,10 +45,8 @@ static void say_as_json(const struct fdclient_result *result, const char *file, 
     } else {
         printf("\"field\": %" PRIu64, result->field);
     }
-    fputs(", \"shape\": [", stdout);
-    for (uint32_t i = 0; i < result->dimensions; i++)
-        printf("%s%" PRIu64, i ? ", " : "", result->shape[i]);
-    printf("], \"dtype\": \"%s\", \"bytes\": %" PRIu64 ", \"seconds\": ", dtype_text(result->dtype),
+    printf(", \"shape\": [%s], \"dtype\": \"%s\", \"bytes\": %" PRIu64 ", \"seconds\": ",
+           shape_text(result->dimensions, result->shape, ", ", shape), dtype_text(result->dtype),
            result->bytes);
     number_print(stdout, seconds);
     if (result->data)
@@ -103,7 +102,7 @@ void say_results(const struct options *options, const struct fdclient_result *re
         else if (!options->quiet)
             fprintf(is_stdout ? stderr : stdout, "%s: %s %s in %.3g ms\n",
                     is_stdout ? "standard output" : files[i],
-                    shape_text(results[i].dimensions, results[i].shape, shape),
+                    shape_text(results[i].dimensions, results[i].shape, "x", shape),
                     dtype_text(results[i].dtype), seconds * 1e3);
     }
     if (results->json)

@@ -26,13 +26,14 @@ bool shape_from_list(const msgpack_object *list, struct fdclient_array *array)
     return true;
 }
 
-const char *shape_text(uint32_t dimensions, const uint64_t *shape, char text[SHAPE_TEXT_BYTES])
+const char *shape_text(uint32_t dimensions, const uint64_t *shape, const char *separator,
+                       char text[SHAPE_TEXT_BYTES])
 {
     size_t used = 0;
     text[0] = '\0';
     for (uint32_t i = 0; i < dimensions; i++)
-        used += (size_t)snprintf(text + used, SHAPE_TEXT_BYTES - used, "%s%" PRIu64, i ? "x" : "",
-                                 shape[i]);
+        used += (size_t)snprintf(text + used, SHAPE_TEXT_BYTES - used, "%s%" PRIu64,
+                                 i ? separator : "", shape[i]);
     return text;
 }
 
@@ -76,7 +77,7 @@ bool shape_check(const struct fdclient_array *array, uint64_t bytes, struct fdcl
         fits = fits && !__builtin_mul_overflow(need, array->shape[i], &need);
     if (fits && need == bytes && need > 0)
         return true;
-    shape_text(array->dimensions, array->shape, text);
+    shape_text(array->dimensions, array->shape, "x", text);
     if (!fits || need == 0)
         return error_set(error, "FILE", "", "no file has the shape %.100s", text);
     return error_set(error, "FILE", "", "%" PRIu64 " bytes of data, but %.100s %s needs %" PRIu64,

@@ -177,7 +177,7 @@ TEST(test_shapes)
     struct fdclient_array array;
     char text[SHAPE_TEXT_BYTES];
     assert_true(shape_read("64,32,16", &array));
-    assert_string_equal(shape_text(array.dimensions, array.shape, text), "64x32x16");
+    assert_string_equal(shape_text(array.dimensions, array.shape, "x", text), "64x32x16");
     assert_true(shape_read("7x8", &array));
     assert_int_equal(array.dimensions, 2);
     assert_true(shape_read("5", &array));
@@ -195,6 +195,6 @@ TEST(test_shapes)
         assert_false(shape_read(wrong[i], &array));
     for (int i = 0; i < FDCLIENT_DIMENSIONS; i++)
         array.shape[i] = UINT64_MAX;
-    shape_text(FDCLIENT_DIMENSIONS, array.shape, text);
+    shape_text(FDCLIENT_DIMENSIONS, array.shape, "x", text);
     assert_int_equal(strlen(text), 8 * 20 + 7);
 }
