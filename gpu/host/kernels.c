@@ -97,26 +97,24 @@ static void stream_end(void)
 #define TABLE_FUNCTION static inline __attribute__((unused))
 #define TABLE_LOAD(pointer) (*(pointer))
 
+/* Names of an element type: NAME(tile) is tile_f32 or tile_f64. */
+#define NAME(name) JOIN(, name, SUFFIX)
+#define POINT_NAME(name) JOIN(point_, name, SUFFIX)
+#define TABLE_NAME(name) JOIN(table_point_, name, SUFFIX)
+#define STENCIL_NAME(name) JOIN(stencil_, name, SUFFIX)
+#define TABLE_ROW struct NAME(table_row)
+#define STENCIL_WEIGHT SUFFIX
+
 #define REAL float
+#define SUFFIX f32
 #define SIMD_SUFFIX ps
 #define REAL_FMA(a, b, c) __builtin_fmaf(a, b, c)
-#define POINT_NAME(name) point_##name##_f32
-#define TABLE_NAME(name) table_point_##name##_f32
-#define TABLE_ROW struct table_row_f32
-#define NAME(name) name##_f32
-#define STENCIL_NAME(name) stencil_##name##_f32
-#define STENCIL_WEIGHT f32
 #include "gpu/host/loops.h"
 
 #define REAL double
+#define SUFFIX f64
 #define SIMD_SUFFIX pd
 #define REAL_FMA(a, b, c) __builtin_fma(a, b, c)
-#define POINT_NAME(name) point_##name##_f64
-#define TABLE_NAME(name) table_point_##name##_f64
-#define TABLE_ROW struct table_row_f64
-#define NAME(name) name##_f64
-#define STENCIL_NAME(name) stencil_##name##_f64
-#define STENCIL_WEIGHT f64
 #include "gpu/host/loops.h"
 
 #define STRINGIFY(x) #x

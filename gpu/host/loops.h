@@ -1,5 +1,5 @@
-/* All loops of one element type: kernels.c includes this once for each, with REAL and the names
- * below defined, which are undefined after it. */
+/* All loops of one element type: kernels.c includes this once for each, with the names below
+ * defined, which are undefined after it. */
 #include "numerics/table_point.h"
 #include "numerics/stencil_point.h"
 #include "numerics/adi_point.h"
@@ -17,11 +17,6 @@
 #include "gpu/host/stencil_lines.h"
 #include "gpu/host/adi.h"
 #undef REAL
+#undef SUFFIX
 #undef SIMD_SUFFIX
 #undef REAL_FMA
-#undef POINT_NAME
-#undef TABLE_NAME
-#undef TABLE_ROW
-#undef NAME
-#undef STENCIL_NAME
-#undef STENCIL_WEIGHT
