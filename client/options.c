@@ -173,11 +173,6 @@ static bool has_argument(const struct options *options, const char *argument)
     return false;
 }
 
-static bool snapshots_are_kept(const struct options *options)
-{
-    return options->params.snapshot && strcmp(options->params.snapshot, "field") == 0;
-}
-
 static bool wrong(struct fdclient_error *error, const char *name, const char *why,
                   const char *value)
 {
@@ -260,7 +255,8 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
         return error_set(error, "USAGE", "", "usage: fdclient %s %s", commands[o->command].name,
                          commands[o->command].arguments);
     enum command other;
-    const bool some_stdin = has_argument(o, "-"), keeps_snapshots = snapshots_are_kept(o);
+    const bool some_stdin = has_argument(o, "-");
+    const bool keeps_snapshots = o->params.snapshot && strcmp(o->params.snapshot, "field") == 0;
     const struct {
         bool is_wrong;
         const char *about, *text; /* of the operator */
