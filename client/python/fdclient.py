@@ -616,16 +616,16 @@ class Client:
         return self._regions[memory]
 
     def _named(self, array):
+        """Where the server sees it; None: nowhere."""
         found = _memory_of(array)
         region = found and self._region(found[0])
-        return {"region": region, "offset": found[1]} if region else None
+        return {"region": region, "offset": found[1], "shape": array.shape, "type": array.dtype.str} if region else None
 
     def _operand(self, f, name="f"):
         if _is_field(f):
             return {"field": _field_id(f)}
         f = _array(f, name)
-        place = self._named(f)
-        return place | {"shape": f.shape, "type": f.dtype.str} if place else numpy.ascontiguousarray(f)
+        return self._named(f) or numpy.ascontiguousarray(f)
 
     @staticmethod
     def _name_operands(parameters, call):
@@ -651,8 +651,7 @@ class Client:
                 out.dtype.kind != "f" or out.dtype.itemsize not in (4, 8):
             raise _invalid("must be an array of float32 or float64 that can be written and has no mask; got "
                            f"{_kind(out)}: leave out= away, or give it fdclient.empty(shape, dtype)", "out")
-        place = self._named(out)
-        return place | {"shape": out.shape, "type": out.dtype.str} if place else None
+        return self._named(out)
 
     def _name_out(self, out, parameters):
         """Say where the result is to go, unless it is sent."""
