@@ -34,7 +34,7 @@ enum region_state {
 /* A sealed memfd, mapped here and registered there: the caller's, from fdclient_alloc(), or of the
  * pool that ordinary arrays are copied through. */
 struct region {
-    struct region *next;
+    struct list link; /* of its client, or alone */
     uint8_t *memory;
     size_t bytes;
     int descriptor; /* owned until `register` is sent; −1 */
@@ -63,7 +63,7 @@ struct wish {
     uint32_t count;
 };
 
-/* A new region of exactly that size. NULL: no memory. */
+/* A new region of exactly that size. NULL: no memory. One that is freed leaves its list. */
 struct region *region_make(size_t bytes, bool pooled);
 void region_free(struct region *region);
 
@@ -75,7 +75,7 @@ size_t region_pool_bytes(size_t bytes);
  * pool_bytes, through the pool. Inputs are copied there at once. Results all go by regions, or none
  * does; regions that were found for some are theirs until route_settle(), so that the pool does not
  * drop them to make room for the others. */
-void route_choose(struct route *route, const struct call *call, struct region *regions,
+void route_choose(struct route *route, const struct call *call, const struct list *regions,
                   size_t pool_bytes, struct wish *wish);
 void route_settle(struct route *route);
 void route_release(struct route *route);
@@ -194,7 +194,7 @@ struct fdclient {
     uint8_t buffer[RECEIVE_BUFFER_BYTES];
 
     /* pool.c */
-    struct region *regions;
+    struct list regions;     /* the one made last first */
     size_t pool_array_bytes; /* SIZE_MAX: none goes through the pool */
     size_t pool_bytes;       /* of its regions */
     bool by_region;          /* wait for room in the pool rather than use the socket */

@@ -24,6 +24,7 @@ struct region *region_make(size_t bytes, bool pooled)
     struct region *region = calloc(1, sizeof *region);
     if (!region)
         return NULL;
+    list_init(&region->link);
     region->bytes = bytes;
     region->pooled = pooled;
     region->descriptor = memfd_create("fdclient", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -43,6 +44,7 @@ struct region *region_make(size_t bytes, bool pooled)
 
 void region_free(struct region *region)
 {
+    list_remove(&region->link);
     if (region->memory)
         munmap(region->memory, region->bytes);
     if (region->descriptor >= 0)
@@ -62,10 +64,10 @@ size_t region_pool_bytes(size_t bytes)
 }
 
 /* The ready region of the caller's that holds the whole array where the server takes one. */
-static struct region *region_around(struct region *first, const void *data, size_t bytes)
+static struct region *region_around(const struct list *regions, const void *data, size_t bytes)
 {
     const uintptr_t at = (uintptr_t)data;
-    for (struct region *region = first; region; region = region->next) {
+    LIST_EACH (struct region, region, regions, link) {
         const uintptr_t from = (uintptr_t)region->memory;
         if (at >= from && at - from <= region->bytes && bytes <= region->bytes - (at - from))
             return !region->pooled && region->state == REGION_READY &&
@@ -77,10 +79,10 @@ static struct region *region_around(struct region *first, const void *data, size
 }
 
 /* The smallest idle region of the pool that the array fits in, and that is not much too large. */
-static struct region *region_idle(struct region *first, size_t bytes)
+static struct region *region_idle(const struct list *regions, size_t bytes)
 {
     struct region *best = NULL;
-    for (struct region *region = first; region; region = region->next)
+    LIST_EACH (struct region, region, regions, link)
         if (region->pooled && !region->busy && region->state == REGION_READY &&
             region->bytes >= bytes && region->bytes / POOL_TOO_LARGE <= region_pool_bytes(bytes) &&
             (!best || region->bytes < best->bytes))
@@ -97,7 +99,7 @@ static struct way way_direct(const struct region *region, const void *data)
 }
 
 /* Through the pool, where the array is one that should and there is room; else inline. */
-static struct way way_pooled(struct region *regions, size_t bytes, size_t pool_bytes,
+static struct way way_pooled(const struct list *regions, size_t bytes, size_t pool_bytes,
                              struct wish *wish)
 {
     if (bytes < pool_bytes)
@@ -176,7 +178,7 @@ static bool stands_alone(const struct call *call, uint32_t component, uint64_t b
 /* `known`: the result's bytes; 0: they are not known before the reply. Then only a place that ends
  * with its region lets the server see that the result does not fit. */
 static struct way choose_out(const struct call *call, uint32_t component, uint64_t known,
-                             struct region *regions, size_t pool_bytes, struct wish *wish)
+                             const struct list *regions, size_t pool_bytes, struct wish *wish)
 {
     const struct fdclient_result *result = &call->results[component];
     const uint64_t bytes = known ? known : result->capacity;
@@ -188,7 +190,7 @@ static struct way choose_out(const struct call *call, uint32_t component, uint64
                : way_pooled(regions, bytes, pool_bytes, wish);
 }
 
-void route_choose(struct route *route, const struct call *call, struct region *regions,
+void route_choose(struct route *route, const struct call *call, const struct list *regions,
                   size_t pool_bytes, struct wish *wish)
 {
     uint64_t known = 0;
@@ -248,8 +250,7 @@ static struct region *ask(struct fdclient *client, size_t bytes, bool pooled)
         return NULL;
     }
     ticket->region = region;
-    region->next = client->regions;
-    client->regions = region;
+    list_push_front(&client->regions, &region->link);
     client->pool_bytes += pooled ? bytes : 0;
     return region;
 }
@@ -263,10 +264,6 @@ static void await_region(struct fdclient *client, struct region *region)
 /* The region's memory goes; no job uses it. */
 static void drop(struct fdclient *client, struct region *region)
 {
-    struct region **link = &client->regions;
-    while (*link != region)
-        link = &(*link)->next;
-    *link = region->next;
     client->pool_bytes -= region->pooled ? region->bytes : 0;
     if (region->id && !client->broken) /* without memory it goes with the connection */
         connection_ask(client, ANSWER_NOTHING, true, "unregister", "region", region->id, -1);
@@ -284,15 +281,13 @@ static bool may_go(const struct region *region)
 static bool make_pool_room(struct fdclient *client, size_t bytes)
 {
     size_t kept_bytes = client->pool_bytes;
-    for (const struct region *region = client->regions; region; region = region->next)
+    LIST_EACH (struct region, region, &client->regions, link)
         kept_bytes -= may_go(region) ? region->bytes : 0;
     if (bytes > POOL_BYTES || kept_bytes > POOL_BYTES - bytes)
         return false;
-    for (struct region *region = client->regions, *next; region; region = next) {
-        next = region->next;
+    LIST_EACH (struct region, region, &client->regions, link)
         if (client->pool_bytes > POOL_BYTES - bytes && may_go(region))
             drop(client, region);
-    }
     return true;
 }
 
@@ -300,8 +295,9 @@ static bool make_pool_room(struct fdclient *client, size_t bytes)
 static void grow(struct fdclient *client, struct wish wish)
 {
     const size_t size = region_pool_bytes(wish.bytes);
-    for (struct region *region = client->regions; region && wish.count; region = region->next)
-        wish.count -= region->pooled && region->state == REGION_ASKED && region->bytes == size;
+    LIST_EACH (struct region, region, &client->regions, link)
+        wish.count -=
+            wish.count && region->pooled && region->state == REGION_ASKED && region->bytes == size;
     while (wish.count-- && !client->refused && make_pool_room(client, size))
         if (!ask(client, size, true))
             return;
@@ -313,7 +309,7 @@ static bool find_route(struct fdclient *client, struct route *route, const struc
 {
     for (;;) {
         struct wish wish;
-        route_choose(route, call, client->regions, client->pool_array_bytes, &wish);
+        route_choose(route, call, &client->regions, client->pool_array_bytes, &wish);
         if (!wish.count)
             return true;
         const bool first = !client->lacked;
@@ -327,9 +323,9 @@ static bool find_route(struct fdclient *client, struct route *route, const struc
         route_release(route);
         if (was_refused)
             return error_copy(error, &client->refusal);
-        struct region *asked = client->regions;
-        while (asked && asked->state != REGION_ASKED)
-            asked = asked->next;
+        struct region *asked = NULL;
+        LIST_EACH (struct region, region, &client->regions, link)
+            asked = !asked && region->state == REGION_ASKED ? region : asked;
         if (!asked && !client->refused)
             return error_set(error, "OVER_BUDGET", "",
                              "the jobs under way use the %zu bytes of regions that a client has",
@@ -344,11 +340,9 @@ static bool find_route(struct fdclient *client, struct route *route, const struc
 bool pool_route(struct fdclient *client, struct route *route, const struct call *call,
                 struct fdclient_error *error)
 {
-    for (struct region *region = client->regions, *next; region; region = next) {
-        next = region->next;
+    LIST_EACH (struct region, region, &client->regions, link)
         if (region->state == REGION_SPENT && !region->busy)
             drop(client, region);
-    }
     if (!find_route(client, route, call, error))
         return false;
     route_settle(route);
@@ -390,10 +384,8 @@ void pool_settle(struct fdclient *client, struct ticket *ticket)
 
 void pool_close(struct fdclient *client)
 {
-    for (struct region *region; (region = client->regions);) {
-        client->regions = region->next;
+    LIST_DRAIN (struct region, region, &client->regions, link)
         region_free(region);
-    }
 }
 
 void *fdclient_alloc(struct fdclient *client, size_t bytes)
@@ -406,8 +398,7 @@ void *fdclient_alloc(struct fdclient *client, size_t bytes)
         return NULL;
     if (!asks) {
         region->state = REGION_REFUSED;
-        region->next = client->regions;
-        client->regions = region;
+        list_push_front(&client->regions, &region->link);
     }
     await_region(client, region);
     return region->memory;
@@ -415,8 +406,8 @@ void *fdclient_alloc(struct fdclient *client, size_t bytes)
 
 void fdclient_dealloc(struct fdclient *client, void *memory)
 {
-    for (struct region *region = client->regions; memory && region; region = region->next)
-        if (region->memory == memory && !region->pooled) {
+    LIST_EACH (struct region, region, &client->regions, link)
+        if (memory && region->memory == memory && !region->pooled) {
             drop(client, region);
             return;
         }

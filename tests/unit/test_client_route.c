@@ -10,7 +10,7 @@
 
 enum { N = 1 << 16, BYTES = 4 * N };
 
-static struct region *first;
+static struct list regions = {&regions, &regions};
 
 static struct region *add(size_t bytes, bool pooled, enum region_state state)
 {
@@ -19,17 +19,14 @@ static struct region *add(size_t bytes, bool pooled, enum region_state state)
     assert_non_null(region);
     region->state = state;
     region->id = ++id;
-    region->next = first;
-    first = region;
+    list_push_front(&regions, &region->link);
     return region;
 }
 
 static int forget(void **state)
 {
-    for (struct region *next; first; first = next) {
-        next = first->next;
-        region_free(first);
-    }
+    LIST_DRAIN (struct region, region, &regions, link)
+        region_free(region);
     return 0;
 }
 
@@ -57,7 +54,7 @@ static struct chosen choose(const char *method, void *const f[], uint32_t f_coun
     for (uint32_t i = 0; i < out_count; i++)
         results[i] = (struct fdclient_result){.data = outs[i], .capacity = capacity};
     struct chosen chosen;
-    route_choose(&chosen.route, &job, first, BYTES, &chosen.missing);
+    route_choose(&chosen.route, &job, &regions, BYTES, &chosen.missing);
     route_settle(&chosen.route);
     return chosen;
 }
