@@ -241,20 +241,7 @@ static void settle_connections(struct io *io)
     }
 }
 
-/* libuv calls it before it waits. Connections go first: a reply that is sent lets a device release
- * what it held. */
-static void on_end(uv_prepare_t *handle)
-{
-    struct io *io = handle->data;
-    serve_users(io);
-    settle_connections(io);
-    turn_free_closed(io);
-    LIST_EACH (struct device, device, &io->jobs->devices->list, link)
-        device_flush(device);
-    poll_or_sleep(io);
-}
-
-void turn_free_closed(struct io *io)
+static void free_closed(struct io *io)
 {
     LIST_DRAIN (struct connection, connection, &io->closed, changed_link) {
         struct user *user = connection->user;
@@ -262,6 +249,19 @@ void turn_free_closed(struct io *io)
         connection_free(connection);
         turn_charge(io, user, begun_ns);
     }
+}
+
+/* libuv calls it before it waits. Connections go first: a reply that is sent lets a device release
+ * what it held. */
+static void on_end(uv_prepare_t *handle)
+{
+    struct io *io = handle->data;
+    serve_users(io);
+    settle_connections(io);
+    free_closed(io);
+    LIST_EACH (struct device, device, &io->jobs->devices->list, link)
+        device_flush(device);
+    poll_or_sleep(io);
 }
 
 void turn_open(struct io *io)

@@ -36,8 +36,6 @@ struct turn {
 void turn_open(struct io *io);
 /* Call when no connection will be served any more, while the loop still runs. */
 void turn_close(struct io *io);
-/* Free closed connections; after the last turn, too. */
-void turn_free_closed(struct io *io);
 /* A connection has sent something. */
 void turn_heard(struct io *io);
 /* Called twice a second: watches of users who have gone are closed. */
