@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Factors and corner solution approach those of an endless line as e^−kθ, cosh θ = 1 + 1/(2
  * weight), k rows from an end: here to less than 2^−120 of what they are. */
@@ -44,28 +43,6 @@ static void put_rounded(void *table, uint64_t at, int64_t i, int dtype, weights_
         ((float *)to)[i] = (float)value;
     else
         ((double *)to)[i] = (double)value;
-}
-
-/* Rounding lets the rows' numbers be equal long before they are the endless line's. */
-static void find_level(struct tridiagonal *lines, size_t element, const void *table)
-{
-    const char *m = (const char *)table + lines->at;
-    const size_t size = (size_t)lines->count * element;
-    const int64_t middle = lines->half < lines->count ? lines->half - 1 : lines->count / 2;
-    int64_t begin = middle, end = middle;
-    for (int sweep = 0; sweep < 3; sweep++, m += size) {
-        int64_t low = middle, high = middle;
-        while (low > 0 &&
-               memcmp(m + (size_t)(low - 1) * element, m + (size_t)middle * element, element) == 0)
-            low--;
-        while (high < lines->count &&
-               memcmp(m + (size_t)high * element, m + (size_t)middle * element, element) == 0)
-            high++;
-        begin = sweep == 0 || low > begin ? low : begin;
-        end = sweep == 0 || high < end ? high : end;
-    }
-    lines->level_begin = begin;
-    lines->level_end = end + lines->n - lines->count;
 }
 
 bool tridiagonal_make(struct tridiagonal *lines, const struct tridiagonal_line *line, int dtype,
@@ -113,7 +90,6 @@ bool tridiagonal_make(struct tridiagonal *lines, const struct tridiagonal_line *
         put_rounded(table, lines->at + 3 * size, i, dtype, nothing ? 0 : scale * z[i]);
     }
     lines->last = dtype == DTYPE_F32 ? (double)(float)last : (double)last;
-    find_level(lines, dtype_element_bytes(dtype), table);
     free(z);
     return true;
 }

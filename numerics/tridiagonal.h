@@ -25,12 +25,9 @@ struct tridiagonal_end {
 
 /* The lines of one axis. */
 struct tridiagonal {
-    int64_t n;     /* unknowns */
-    int64_t count; /* rows in the table, at most n */
-    int64_t half;  /* of them at the low end; count where all are there */
-    /* Unknowns from level_begin on, before level_end, have the same m, p and q: row level_begin's.
-     */
-    int64_t level_begin, level_end;
+    int64_t n;       /* unknowns */
+    int64_t count;   /* rows in the table, at most n */
+    int64_t half;    /* of them at the low end; count where all are there */
     int32_t corner;  /* periodic: is there a third sweep? */
     int32_t repeats; /* the point after the last unknown is a copy of the first */
     uint64_t at; /* m, p, q, z, each `count` elements of the dtype: bytes from the table's first */
