@@ -177,22 +177,6 @@ void compiler_close(struct compiler *compiler)
     uv_close((uv_handle_t *)&compiler->timer, NULL);
 }
 
-static int start_process(struct compiler *compiler)
-{
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return errno;
-    const int error = start_program(compiler->path, NULL, ends[1], &compiler->pid);
-    close(ends[1]);
-    if (error) {
-        close(ends[0]);
-        compiler->pid = 0;
-        return error;
-    }
-    compiler->socket = ends[0];
-    return 0;
-}
-
 void compiler_start(struct compiler *compiler)
 {
     /* The one before has to be gone. */
@@ -204,7 +188,8 @@ void compiler_start(struct compiler *compiler)
     }
     compiler->state = COMPILER_STARTING;
     compiler->served = 0;
-    const int error = start_process(compiler);
+    const int error =
+        start_program(compiler->path, NULL, SOCK_STREAM, &compiler->socket, &compiler->pid);
     if (error || uv_poll_init(compiler->loop, &compiler->poll, compiler->socket) != 0) {
         fail(compiler, error ? strerror(error) : "its socket cannot be watched");
         return;

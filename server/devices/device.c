@@ -260,25 +260,14 @@ static void on_ended(uv_signal_t *handle, int signal)
 
 _Static_assert(START_DESCRIPTOR == CHANNEL_DESCRIPTOR, "where a worker has its channel");
 
-static int make_worker(struct device *device)
-{
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
-        return errno;
-    device->socket = ends[0];
-    const int error =
-        start_program(device->devices->worker_path, device->name, ends[1], &device->pid);
-    close(ends[1]);
-    return error;
-}
-
 static void worker_start(struct device *device)
 {
     struct devices *devices = device->devices;
     device->state = DEVICE_STARTING;
     device->heartbeat = (struct heartbeat){0};
     device->refusal[0] = 0;
-    const int error = make_worker(device);
+    const int error = start_program(devices->worker_path, device->name,
+                                    SOCK_SEQPACKET | SOCK_NONBLOCK, &device->socket, &device->pid);
     if (error) {
         log_error("%s: %s: %s", device->name, devices->worker_path, strerror(error));
         snprintf(device->refusal, sizeof device->refusal, "cannot start %.150s", strerror(error));

@@ -10,6 +10,7 @@
 #include <spawn.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* Programs are started from a thread with a table of descriptors of its own, in which nothing of
@@ -74,18 +75,30 @@ static void *run_starter(void *unused)
     return NULL;
 }
 
-int start_program(const char *program, const char *argument, int channel, pid_t *pid)
+int start_program(const char *program, const char *argument, int type, int *channel, pid_t *pid)
 {
+    int ends[2];
     struct start start = {.program = program, .argument = argument}, *sent = &start;
     struct iovec piece = {&sent, sizeof sent};
-    sem_init(&start.ended, 0, 0);
-    if (rights_send(entrance, &piece, 1, channel) < 0)
+    *channel = -1;
+    *pid = 0;
+    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0)
         return errno;
-    while (sem_wait(&start.ended) != 0)
-        ;
+    sem_init(&start.ended, 0, 0);
+    if (rights_send(entrance, &piece, 1, ends[1]) < 0)
+        start.error = errno;
+    else
+        while (sem_wait(&start.ended) != 0)
+            ;
     sem_destroy(&start.ended);
+    close(ends[1]);
+    if (start.error) {
+        close(ends[0]);
+        return start.error;
+    }
+    *channel = ends[0];
     *pid = start.pid;
-    return start.error;
+    return 0;
 }
 
 bool start_open(void)

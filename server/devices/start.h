@@ -9,7 +9,8 @@ enum { START_DESCRIPTOR = 3 }; /* of the program's end of the channel */
 /* Before there is any client. False: a line of the log says why. */
 bool start_open(void);
 
-/* Start a program with one argument, `channel` as START_DESCRIPTOR and no other descriptor but the
- * standard ones. Returns 0 or an errno; waits for the program's start, and for nobody else. The
- * caller keeps `channel`. */
-int start_program(const char *program, const char *argument, int channel, pid_t *pid);
+/* Start a program with one argument, an end of a new pair of sockets of that type as
+ * START_DESCRIPTOR, and no other descriptor but the standard ones. *channel is the other end,
+ * close-on-exec. Returns 0 or an errno, with which *channel is −1 and *pid 0; waits for the
+ * program's start, and for nobody else. */
+int start_program(const char *program, const char *argument, int type, int *channel, pid_t *pid);
