@@ -35,10 +35,31 @@ void reply_write_str(msgpack_packer *packer, const char *text)
     msgpack_pack_str_with_body(packer, text, strlen(text));
 }
 
+void reply_write_text(msgpack_packer *packer, const char *key, const char *text)
+{
+    reply_write_str(packer, key);
+    reply_write_str(packer, text);
+}
+
 void reply_write_count(msgpack_packer *packer, const char *key, uint64_t value)
 {
     reply_write_str(packer, key);
     msgpack_pack_uint64(packer, value);
+}
+
+void reply_write_flag(msgpack_packer *packer, const char *key, bool value)
+{
+    reply_write_str(packer, key);
+    (value ? msgpack_pack_true : msgpack_pack_false)(packer);
+}
+
+void reply_write_real(msgpack_packer *packer, const char *key, bool has, double value)
+{
+    reply_write_str(packer, key);
+    if (has)
+        msgpack_pack_double(packer, value);
+    else
+        msgpack_pack_nil(packer);
 }
 
 /* [1, msgid, … */
@@ -67,37 +88,27 @@ void reply_write_begin(msgpack_packer *packer, uint64_t msgid)
     msgpack_pack_nil(packer);
 }
 
-static void write_pair(msgpack_packer *packer, const char *key, bool has, double value)
-{
-    reply_write_str(packer, key);
-    if (has)
-        msgpack_pack_double(packer, value);
-    else
-        msgpack_pack_nil(packer);
-}
-
 void reply_write_report(msgpack_packer *packer, const struct reply_report *report)
 {
     msgpack_pack_map(packer, 6);
-    write_pair(packer, "min", report->has_values, report->min);
-    write_pair(packer, "max", report->has_values, report->max);
-    write_pair(packer, "mean", report->has_values, report->mean);
+    reply_write_real(packer, "min", report->has_values, report->min);
+    reply_write_real(packer, "max", report->has_values, report->max);
+    reply_write_real(packer, "mean", report->has_values, report->mean);
     reply_write_count(packer, "nan", report->nan);
-    write_pair(packer, "stability", report->has_stability, report->stability);
+    reply_write_real(packer, "stability", report->has_stability, report->stability);
     reply_write_str(packer, "error");
     if (!report->has_error) {
         msgpack_pack_nil(packer);
         return;
     }
     msgpack_pack_map(packer, 2);
-    write_pair(packer, "max", true, report->error_max);
-    write_pair(packer, "rms", true, report->error_rms);
+    reply_write_real(packer, "max", true, report->error_max);
+    reply_write_real(packer, "rms", true, report->error_rms);
 }
 
 void reply_write_type(msgpack_packer *packer, const struct array_type *type)
 {
-    reply_write_str(packer, "type");
-    reply_write_str(packer, array_dtype_text(type->dtype));
+    reply_write_text(packer, "type", array_dtype_text(type->dtype));
     reply_write_str(packer, "shape");
     array_write_shape(packer, type);
 }
@@ -132,16 +143,12 @@ void reply_write_failure(msgpack_packer *packer, uint64_t msgid, const struct fa
     const bool has_parameter = failure->parameter[0] != '\0';
     begin_response(packer, msgid);
     msgpack_pack_map(packer, 3 + (has_parameter ? 1 : 0) + (failure->has_need ? 2 : 0));
-    reply_write_str(packer, "code");
-    reply_write_str(packer, status_name(failure->code));
-    reply_write_str(packer, "message");
-    reply_write_str(packer, failure->message[0] ? failure->message : status_text(failure->code));
-    if (has_parameter) {
-        reply_write_str(packer, "parameter");
-        reply_write_str(packer, failure->parameter);
-    }
-    reply_write_str(packer, "retryable");
-    (status_retryable(failure->code) ? msgpack_pack_true : msgpack_pack_false)(packer);
+    reply_write_text(packer, "code", status_name(failure->code));
+    reply_write_text(packer, "message",
+                     failure->message[0] ? failure->message : status_text(failure->code));
+    if (has_parameter)
+        reply_write_text(packer, "parameter", failure->parameter);
+    reply_write_flag(packer, "retryable", status_retryable(failure->code));
     if (failure->has_need) {
         reply_write_str(packer, "need");
         write_number(packer, failure->need);
@@ -162,8 +169,7 @@ void reply_write_snapshot(msgpack_packer *packer, uint64_t msgid, uint64_t step,
 {
     begin_notification(packer, "snapshot", msgid, 4);
     reply_write_count(packer, "step", step);
-    reply_write_str(packer, "time");
-    msgpack_pack_double(packer, time);
+    reply_write_real(packer, "time", true, time);
     reply_write_str(packer, "out");
 }
 

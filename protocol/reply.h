@@ -48,8 +48,11 @@ void reply_write_snapshot(msgpack_packer *packer, uint64_t msgid, uint64_t step,
 /* Write a str key or value. */
 void reply_write_str(msgpack_packer *packer, const char *text);
 
-/* … and a whole number under a key. */
+/* … and under a key a text, a whole number, a boolean, or a number, nil where there is none. */
+void reply_write_text(msgpack_packer *packer, const char *key, const char *text);
 void reply_write_count(msgpack_packer *packer, const char *key, uint64_t value);
+void reply_write_flag(msgpack_packer *packer, const char *key, bool value);
+void reply_write_real(msgpack_packer *packer, const char *key, bool has, double value);
 
 /* Read an error object of a response (the client's side): any shape is taken without fault. */
 void reply_read_failure(const msgpack_object *object, struct failure *failure);

@@ -40,8 +40,7 @@ static bool call_at_once(struct connection *connection, struct request *request,
         return true;
     case METHOD_CANCEL:
         msgpack_pack_map(result, 1);
-        reply_write_str(result, "state");
-        reply_write_str(result, task_cancel(&connection->client, request->cancel));
+        reply_write_text(result, "state", task_cancel(&connection->client, request->cancel));
         return true;
     case METHOD_FREE:
         if (!(field = field_find_any(user, request->field, "field", failure)))
@@ -103,8 +102,7 @@ void message_region_answered(struct region_owner *owner, uint64_t msgid,
     msgpack_pack_map(&packer, region ? 2 : 0);
     if (region) {
         reply_write_count(&packer, "region", region->id);
-        reply_write_str(&packer, "writable");
-        (region->writable ? msgpack_pack_true : msgpack_pack_false)(&packer);
+        reply_write_flag(&packer, "writable", region->writable);
     }
     outbox_push(&connection->outbox, msgid, &message, NULL);
 }

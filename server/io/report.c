@@ -7,12 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static void put_text(msgpack_packer *packer, const char *key, const char *value)
-{
-    reply_write_str(packer, key);
-    reply_write_str(packer, value);
-}
-
 static size_t report_length_of(const struct list *list)
 {
     size_t n = 0;
@@ -125,10 +119,10 @@ static void refresh_coarse(struct io *io)
 static void put_device(msgpack_packer *packer, const struct device *device, bool exact)
 {
     msgpack_pack_map(packer, 11);
-    put_text(packer, "name", device->name);
-    put_text(packer, "kind", device->info.kind);
-    put_text(packer, "model", device->info.name);
-    put_text(packer, "state", device_state_name(device));
+    reply_write_text(packer, "name", device->name);
+    reply_write_text(packer, "kind", device->info.kind);
+    reply_write_text(packer, "model", device->info.name);
+    reply_write_text(packer, "state", device_state_name(device));
     reply_write_count(packer, "generation", device->generation);
     reply_write_count(packer, "pid", (uint64_t)device->pid);
     reply_write_count(packer, "units", device->info.units);
@@ -148,7 +142,7 @@ void report_info(msgpack_packer *packer, struct io *io, const struct user *user)
     const size_t method_count = sizeof methods / sizeof methods[0];
     refresh_coarse(io);
     msgpack_pack_map(packer, 5);
-    put_text(packer, "version", FDSERVER_VERSION);
+    reply_write_text(packer, "version", FDSERVER_VERSION);
     reply_write_count(packer, "pid", (uint64_t)getpid());
     reply_write_str(packer, "devices");
     msgpack_pack_array(packer, report_length_of(&io->jobs->devices->list));
@@ -241,10 +235,9 @@ static void put_field(msgpack_packer *packer, const struct field *field)
     reply_write_count(packer, "field", field->id);
     reply_write_type(packer, &field->type);
     reply_write_count(packer, "bytes", field->memory.bytes);
-    put_text(packer, "device", field->device->name);
-    reply_write_str(packer, "exported");
-    (field_is_exported(field) ? msgpack_pack_true : msgpack_pack_false)(packer);
-    put_text(packer, "state", field->lost || field->torn ? "lost" : "resident");
+    reply_write_text(packer, "device", field->device->name);
+    reply_write_flag(packer, "exported", field_is_exported(field));
+    reply_write_text(packer, "state", field->lost || field->torn ? "lost" : "resident");
 }
 
 bool report_fields(msgpack_packer *packer, struct user *user, const struct request *request,

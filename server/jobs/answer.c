@@ -66,10 +66,8 @@ static void write_operator(struct answer *answer, const struct task *task)
     const bool reports = task->script && task->script->reports;
     struct field *probes = computed ? op->operand[OPERAND_PROBES] : NULL;
     msgpack_pack_map(&answer->packer, (size_t)1 + has_dt + reports + (probes != NULL));
-    if (has_dt) {
-        reply_write_str(&answer->packer, "dt");
-        msgpack_pack_double(&answer->packer, op->job.dt);
-    }
+    if (has_dt)
+        reply_write_real(&answer->packer, "dt", true, op->job.dt);
     if (reports)
         write_reports(answer, task->script->report, job_outputs(&op->job),
                       job_gives_vector(&op->job));
@@ -114,14 +112,10 @@ static void write_export(struct answer *answer, const struct task *task)
     msgpack_pack_map(&answer->packer, is_host ? 7 : 8);
     reply_write_count(&answer->packer, "field", task->exported);
     reply_write_type(&answer->packer, &field->type);
-    reply_write_str(&answer->packer, "kind");
-    reply_write_str(&answer->packer, is_host ? "memory" : info->kind);
-    reply_write_str(&answer->packer, "device");
-    reply_write_str(&answer->packer, field->device->name);
-    if (!is_host) {
-        reply_write_str(&answer->packer, "uuid");
-        reply_write_str(&answer->packer, uuid);
-    }
+    reply_write_text(&answer->packer, "kind", is_host ? "memory" : info->kind);
+    reply_write_text(&answer->packer, "device", field->device->name);
+    if (!is_host)
+        reply_write_text(&answer->packer, "uuid", uuid);
     reply_write_count(&answer->packer, "bytes", field->memory.bytes);
     reply_write_count(&answer->packer, "offset", 0);
 }

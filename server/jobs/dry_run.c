@@ -16,20 +16,6 @@ static double copy_ns(uint64_t bytes)
     return (double)schedule_copy(bytes);
 }
 
-static void write_seconds(msgpack_packer *packer, double ns)
-{
-    reply_write_str(packer, "seconds");
-    msgpack_pack_double(packer, 1e-9 * ns);
-}
-
-static void write_real(msgpack_packer *packer, double value, bool is_known)
-{
-    if (is_known)
-        msgpack_pack_double(packer, value);
-    else
-        msgpack_pack_nil(packer);
-}
-
 /* Of a diffusion: two pairs; else none. A field κ is not measured. */
 static uint32_t dt_pairs(const struct requirements *needs)
 {
@@ -40,11 +26,9 @@ static void write_dt(msgpack_packer *packer, const struct requirements *needs)
 {
     if (!dt_pairs(needs))
         return;
-    reply_write_str(packer, "dt");
-    write_real(packer, needs->job.dt, needs->job.dt > 0);
-    reply_write_str(packer, "dt_max");
     const double dt_max = job_dt_max(&needs->job);
-    write_real(packer, dt_max, isfinite(dt_max));
+    reply_write_real(packer, "dt", needs->job.dt > 0, needs->job.dt);
+    reply_write_real(packer, "dt_max", isfinite(dt_max), dt_max);
 }
 
 /* All arrays are there at once. Every round runs the operators and copies regions in; the rest is
@@ -70,9 +54,8 @@ static void write_answer(msgpack_packer *packer, const struct requirements *need
     }
     msgpack_pack_map(packer, chain ? 4 : 3 + dt_pairs(needs));
     reply_write_count(packer, "bytes", bytes);
-    write_seconds(packer, ns);
-    reply_write_str(packer, "device");
-    reply_write_str(packer, device->name);
+    reply_write_real(packer, "seconds", true, 1e-9 * ns);
+    reply_write_text(packer, "device", device->name);
     if (!chain) {
         write_dt(packer, needs);
         return;
@@ -81,7 +64,7 @@ static void write_answer(msgpack_packer *packer, const struct requirements *need
     msgpack_pack_array(packer, count);
     for (uint32_t i = 0; i < count; i++) {
         msgpack_pack_map(packer, 1 + dt_pairs(&needs[i]));
-        write_seconds(packer, run_ns(&needs[i], flow));
+        reply_write_real(packer, "seconds", true, 1e-9 * run_ns(&needs[i], flow));
         write_dt(packer, &needs[i]);
     }
 }
