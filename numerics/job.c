@@ -187,6 +187,11 @@ uint64_t job_block_part(const struct job *job, enum block_part part)
     return at;
 }
 
+void *job_block_at(const struct job *job, const void *block, enum block_part part)
+{
+    return (char *)(uintptr_t)block + job_block_part(job, part);
+}
+
 /* FNV-1a's steps over words, twice with different starts: quick, and no more than a key needs. */
 void job_block_key(const void *block, uint64_t bytes, uint64_t key[2])
 {
@@ -229,6 +234,11 @@ uint64_t job_operand_points(const struct job *job, int operand)
     return number == NUMBER_CONSTANT     ? 0
            : number == NUMBER_FACE_BATCH ? job->batch * face_points(job, face / SIDE_COUNT)
                                          : face_points(job, face / SIDE_COUNT);
+}
+
+struct failure_place job_axis_place(const char *parameter, int axis)
+{
+    return failure_place(parameter, axis_name((enum axis)axis));
 }
 
 const char *job_side_place(int axis, int side)

@@ -122,6 +122,8 @@ enum block_part {
     BLOCK_END
 };
 uint64_t job_block_part(const struct job *job, enum block_part part);
+/* … in this block, which is written only by who has made it. */
+void *job_block_at(const struct job *job, const void *block, enum block_part part);
 /* A key for the block: equal blocks have equal keys, others hardly ever. */
 void job_block_key(const void *block, uint64_t bytes, uint64_t key[2]);
 
@@ -180,7 +182,8 @@ const char *operator_name(enum operator_id id);
 /* "x", "y", "z". */
 const char *axis_name(enum axis axis);
 
-/* How errors name a side of an axis: "boundary x-". */
+/* How errors name a parameter of an axis: "spacing x"; a side of it: "boundary x-". */
+struct failure_place job_axis_place(const char *parameter, int axis);
 const char *job_side_place(int axis, int side);
 /* … and an operand (enum operand). */
 const char *job_operand_place(const struct job *job, int operand);

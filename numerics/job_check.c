@@ -51,11 +51,6 @@ bool job_check_accuracy(int64_t accuracy, struct failure *failure)
                        "accuracy must be 2, 4, 6 or 8; got %" PRId64, accuracy);
 }
 
-static struct failure_place axis_place(const char *parameter, int axis)
-{
-    return failure_place(parameter, axis_name((enum axis)axis));
-}
-
 static bool check_shape(const struct job *job, struct failure *failure)
 {
     if (job->axes < 1 || job->axes > AXIS_COUNT)
@@ -99,7 +94,7 @@ static bool check_coordinates(const struct job *job, int axis, struct failure *f
     if (!(job->more.coordinates >> axis & 1) || job->n[axis] <= most)
         return true;
     return failure_set_limit(
-        failure, STATUS_TOO_LARGE, axis_place("spacing", axis).text, (double)job->n[axis],
+        failure, STATUS_TOO_LARGE, job_axis_place("spacing", axis).text, (double)job->n[axis],
         (double)most, "an axis with coordinates has at most %" PRIu64 " points in %s; got %" PRIu64,
         most, operator_name((enum operator_id)job->operator_id), job->n[axis]);
 }
@@ -108,15 +103,15 @@ static bool check_spacing(const struct job *job, int axis, struct failure *failu
 {
     const double h = job->spacing[axis];
     if (!(h > 0) || !isfinite(h))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("spacing", axis).text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, job_axis_place("spacing", axis).text,
                            "spacing must be a finite number above 0; got %g", h);
     if (!job_is_active(job, axis) || (diffuses_evenly(job) && job->diffusivity[axis] == 0))
         return true;
     const struct job_range range = job_spacings(job);
     if (h >= range.low && h <= range.high)
         return true;
-    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, axis_place("spacing", axis).text, h,
-                             h < range.low ? range.low : range.high,
+    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, job_axis_place("spacing", axis).text,
+                             h, h < range.low ? range.low : range.high,
                              "spacing must be from %.3g to %.3g, so that weights over its powers "
                              "are numbers of the type; got %g",
                              range.low, range.high, h);
@@ -127,16 +122,17 @@ static bool check_axis(const struct job *job, int axis, struct failure *failure)
     if (!check_spacing(job, axis, failure))
         return false;
     if (!(job->diffusivity[axis] >= 0) || !isfinite(job->diffusivity[axis]))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("diffusivity", axis).text,
-                           "diffusivity must be a finite number from 0 up; got %g",
-                           job->diffusivity[axis]);
+        return failure_set(
+            failure, STATUS_INVALID_ARGUMENT, job_axis_place("diffusivity", axis).text,
+            "diffusivity must be a finite number from 0 up; got %g", job->diffusivity[axis]);
     const bool diffuses = job->operator_id == OPERATOR_DIFFUSION && axis < job->axes;
     if (!diffuses && job->diffusivity[axis] != 0)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("diffusivity", axis).text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT,
+                           job_axis_place("diffusivity", axis).text,
                            "nothing diffuses along axis %s", axis_name((enum axis)axis));
     if (axis >= job->axes && (job->boundary[axis][SIDE_LOW].kind != BOUNDARY_PERIODIC ||
                               job->boundary[axis][SIDE_HIGH].kind != BOUNDARY_PERIODIC))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("boundary", axis).text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, job_axis_place("boundary", axis).text,
                            "axis %s is not used and must be periodic", axis_name((enum axis)axis));
     return job_check_boundaries(job, axis, failure) &&
            (!job_is_active(job, axis) || (job_check_boundary_points(job, axis, failure) &&
@@ -309,27 +305,22 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
 
 /* --- the block --- */
 
-static const void *part_of(const struct job *job, const void *block, enum block_part part)
-{
-    return (const char *)block + job_block_part(job, part);
-}
-
 static bool check_block_coordinates(const struct job *job, const void *block, int axis,
                                     struct failure *failure)
 {
-    const double *x = part_of(job, block, (enum block_part)(BLOCK_X + axis));
-    const double *end = part_of(job, block, (enum block_part)(BLOCK_X + axis + 1));
+    const double *x = job_block_at(job, block, (enum block_part)(BLOCK_X + axis));
+    const double *end = job_block_at(job, block, (enum block_part)(BLOCK_X + axis + 1));
     for (const double *at = x; at < end; at++)
         if (!isfinite(*at) || (at > x && !(*at > at[-1])))
             return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                               failure_place("spacing", axis_name((enum axis)axis)).text,
+                               job_axis_place("spacing", axis).text,
                                "coordinates must be finite and increase");
     return true;
 }
 
 static bool check_block_offsets(const struct job *job, const void *block, struct failure *failure)
 {
-    const int32_t *offset = part_of(job, block, BLOCK_OFFSETS);
+    const int32_t *offset = job_block_at(job, block, BLOCK_OFFSETS);
     for (uint32_t k = 0; k < job->more.stencil_points; k++)
         for (int a = 0; a < AXIS_COUNT; a++, offset++)
             if (*offset < -job->more.stencil_radius[a] || *offset > job->more.stencil_radius[a])
@@ -340,7 +331,7 @@ static bool check_block_offsets(const struct job *job, const void *block, struct
 
 static bool check_block_probes(const struct job *job, const void *block, struct failure *failure)
 {
-    const int64_t *index = part_of(job, block, BLOCK_PROBES);
+    const int64_t *index = job_block_at(job, block, BLOCK_PROBES);
     for (uint32_t k = 0; k < job->more.probes; k++)
         for (int a = 0; a <= AXIS_COUNT; a++, index++)
             if (*index < 0 || (uint64_t)*index >= (a < AXIS_COUNT ? job->n[a] : job->batch))

@@ -17,8 +17,7 @@ static bool check_adi(const struct job *job, struct failure *failure)
                                  "scheme adi has accuracy 2; got %d", job->accuracy);
     for (int a = 0; a < job->axes; a++) {
         if (job->more.coordinates >> a & 1)
-            return failure_set(failure, STATUS_UNSUPPORTED,
-                               failure_place("spacing", axis_name((enum axis)a)).text,
+            return failure_set(failure, STATUS_UNSUPPORTED, job_axis_place("spacing", a).text,
                                "scheme adi takes no coordinates; forward-euler and rk4 do");
         for (int side = 0; side < SIDE_COUNT; side++)
             if (!job_check_adi_side(job, a, side, failure))

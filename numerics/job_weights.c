@@ -22,10 +22,9 @@ static bool reflects(const struct job *job, int axis, const struct boundary *bou
 
 const double *job_coordinates(const struct job *job, const void *block, int axis)
 {
-    if (!(job->more.coordinates >> axis & 1))
-        return NULL;
-    return (const double *)((const char *)block +
-                            job_block_part(job, (enum block_part)(BLOCK_X + axis)));
+    return job->more.coordinates >> axis & 1
+               ? job_block_at(job, block, (enum block_part)(BLOCK_X + axis))
+               : NULL;
 }
 
 static uint8_t kind_of(const struct job *job, int axis, int side)

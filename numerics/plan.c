@@ -93,8 +93,7 @@ static bool add_probes(struct plan *plan, const struct job *job, const void *blo
     const uint64_t end = first + job->more.probes * sizeof(int64_t);
     if (!table_grow(&plan->table, end - (plan->table ? plan->table->bytes : 0)))
         return false;
-    const int64_t *probe =
-        (const int64_t *)(const void *)((const char *)block + job_block_part(job, BLOCK_PROBES));
+    const int64_t *probe = job_block_at(job, block, BLOCK_PROBES);
     int64_t *place = (int64_t *)(void *)((char *)plan_table_rows(plan->table) + first);
     for (uint32_t i = 0; i < job->more.probes; i++, probe += AXIS_COUNT + 1) {
         place[i] = probe[AXIS_COUNT] * (int64_t)plan->points;

@@ -76,9 +76,7 @@ static void interior_init(struct stencil_axis *axis)
 struct plan_table *stencil_table_new(const struct job *job, const void *block)
 {
     const uint64_t points = job->more.stencil_points;
-    const char *bytes = block;
-    const char *offsets = bytes + job_block_part(job, BLOCK_OFFSETS);
-    const char *weights = bytes + job_block_part(job, BLOCK_WEIGHTS);
+    const double *weights = job_block_at(job, block, BLOCK_WEIGHTS);
     struct plan_table *made =
         plan_table_new(sizeof(struct stencil_table) +
                        points * (sizeof(struct stencil_tap) + sizeof(struct stencil_offset)));
@@ -89,7 +87,7 @@ struct plan_table *stencil_table_new(const struct job *job, const void *block)
     table->field_points = job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];
     struct stencil_tap *taps = (struct stencil_tap *)(table + 1);
     struct stencil_offset *given = (struct stencil_offset *)(taps + points);
-    memcpy(given, offsets, points * sizeof *given);
+    memcpy(given, job_block_at(job, block, BLOCK_OFFSETS), points * sizeof *given);
     int64_t stride = 1;
     for (int a = 0; a < AXIS_COUNT; a++) {
         struct stencil_axis *axis = &table->axis[a];
@@ -107,13 +105,10 @@ struct plan_table *stencil_table_new(const struct job *job, const void *block)
             stencil_side_init(table, job, a, s);
         interior_init(axis);
     }
-    for (uint64_t k = 0; k < points; k++) {
-        double weight;
-        memcpy(&weight, weights + k * sizeof weight, sizeof weight);
+    for (uint64_t k = 0; k < points; k++)
         if (job->dtype == DTYPE_F32)
-            taps[k].weight.f32 = (float)weight;
+            taps[k].weight.f32 = (float)weights[k];
         else
-            taps[k].weight.f64 = weight;
-    }
+            taps[k].weight.f64 = weights[k];
     return made;
 }

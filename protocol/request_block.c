@@ -27,7 +27,7 @@ static bool decrease(const double *coordinates, uint64_t count)
 static bool put_coordinates(const struct array *given, const struct job *job, int axis, double *to,
                             struct failure *failure)
 {
-    const struct failure_place place = failure_place("spacing", axis_name((enum axis)axis));
+    const struct failure_place place = job_axis_place("spacing", axis);
     const uint64_t count = numbers_count(given);
     double least = INFINITY, most = 0; /* of the distances */
     numbers_reals(given, to);
@@ -138,12 +138,10 @@ static bool put_offsets(const int64_t *given, struct job *job, int32_t *to, stru
 static bool put_stencil(const struct request *request, struct job *job, uint8_t *block,
                         struct failure *failure)
 {
-    double *weights = (double *)(void *)(block + job_block_part(job, BLOCK_WEIGHTS));
+    double *weights = job_block_at(job, block, BLOCK_WEIGHTS);
     int64_t *given = read_whole(&request->numbers[NUMBERS_OFFSETS], "offsets", failure);
     const bool ok =
-        given &&
-        put_offsets(given, job, (int32_t *)(void *)(block + job_block_part(job, BLOCK_OFFSETS)),
-                    failure);
+        given && put_offsets(given, job, job_block_at(job, block, BLOCK_OFFSETS), failure);
     free(given);
     if (!ok)
         return false;
@@ -210,13 +208,12 @@ static bool fill_block(const struct request *request, struct job *job, uint8_t *
     for (int a = 0; a < AXIS_COUNT; a++)
         if (job->more.coordinates >> a & 1 &&
             !put_coordinates(request_coordinates(request, a), job, a,
-                             (double *)(void *)(block + job_block_part(job, BLOCK_X + a)), failure))
+                             job_block_at(job, block, BLOCK_X + a), failure))
             return false;
     if (job->more.stencil_points && !put_stencil(request, job, block, failure))
         return false;
-    return !job->more.probes ||
-           put_probes(&request->numbers[NUMBERS_PROBES], job,
-                      (int64_t *)(void *)(block + job_block_part(job, BLOCK_PROBES)), failure);
+    return !job->more.probes || put_probes(&request->numbers[NUMBERS_PROBES], job,
+                                           job_block_at(job, block, BLOCK_PROBES), failure);
 }
 
 bool request_block_make(const struct request *request, const struct array_type *type,

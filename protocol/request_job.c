@@ -56,7 +56,7 @@ static bool check_axes_exist(const struct job *job, const char *parameter, unsig
 {
     for (int a = job->axes; a < AXIS_COUNT; a++)
         if (named >> a & 1)
-            return invalid_argument(failure, failure_place(parameter, axis_name((enum axis)a)).text,
+            return invalid_argument(failure, job_axis_place(parameter, a).text,
                                     "the array has %d axes of space; none is %s", job->axes,
                                     axis_name((enum axis)a));
     return true;
@@ -85,10 +85,9 @@ static bool check_coordinate_count(const struct array *given, const struct job *
     const uint64_t count = numbers_count(given), need = job->n[axis] + repeats;
     return count == need ||
            failure_set_limit(
-               failure, STATUS_INVALID_ARGUMENT,
-               failure_place("spacing", axis_name((enum axis)axis)).text, (double)count,
-               (double)need, "%" PRIu64 " coordinates are given for %" PRIu64 " points%s", count,
-               job->n[axis],
+               failure, STATUS_INVALID_ARGUMENT, job_axis_place("spacing", axis).text,
+               (double)count, (double)need,
+               "%" PRIu64 " coordinates are given for %" PRIu64 " points%s", count, job->n[axis],
                repeats ? "; a periodic axis needs one more, where its first point comes again"
                        : "");
 }
@@ -185,9 +184,9 @@ static bool resolve_boundaries(const struct request *request, const struct array
         if (!(request->endpoint >> a & 1))
             continue;
         if (sides[SIDE_LOW].kind != BOUNDARY_PERIODIC || sides[SIDE_HIGH].kind != BOUNDARY_PERIODIC)
-            return invalid_argument(
-                failure, failure_place("endpoint", axis_name((enum axis)a)).text,
-                "endpoint is for periodic axes, and %s is not", axis_name((enum axis)a));
+            return invalid_argument(failure, job_axis_place("endpoint", a).text,
+                                    "endpoint is for periodic axes, and %s is not",
+                                    axis_name((enum axis)a));
         sides[SIDE_LOW].kind = sides[SIDE_HIGH].kind = BOUNDARY_ENDPOINT;
     }
     return check_axes_exist(job, "boundary", named, failure) &&
@@ -346,7 +345,7 @@ static bool resolve_stiffness(struct job *job, const uint8_t *block,
         const double bound = found ? *found : job_weights_bound(&rows, job->accuracy);
         job->spacing[a] = job_weights_spacing(bound, job->accuracy);
         if (job->spacing[a] == 0)
-            return invalid_argument(failure, failure_place("spacing", axis_name((enum axis)a)).text,
+            return invalid_argument(failure, job_axis_place("spacing", a).text,
                                     "no time step follows from these coordinates");
     }
     return true;

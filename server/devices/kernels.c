@@ -391,7 +391,7 @@ void kernels_use(struct device *device, struct user *user, const struct job *job
         return;
     for (int a = 0; a < AXIS_COUNT; a++)
         n[a] = (int64_t)job->n[a];
-    const void *offsets = block + job_block_part(job, BLOCK_OFFSETS);
+    const void *offsets = job_block_at(job, block, BLOCK_OFFSETS);
     if (!kernel_key_init(&key, job->dtype, n, has_padding(job), job->more.stencil_points,
                          offsets) ||
         kernel_is_common(&key))
