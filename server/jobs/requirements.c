@@ -27,19 +27,28 @@ static const struct requirements *source_of(const struct finding *finding, int i
     return link && link->source[i].link >= 0 ? &finding->all[link->source[i].link] : NULL;
 }
 
+/* The type of an array: a resident field's own. NULL with the failure set: there is no such field.
+ */
+static const struct array_type *given_type(const struct user *user, const struct array *array,
+                                           const char *place, struct failure *failure)
+{
+    if (array->kind != ARRAY_FIELD)
+        return &array->type;
+    const struct field *field = field_find(user, array->field, place, failure);
+    return field ? &field->type : NULL;
+}
+
 /* The type of an input or, where it is none, NULL with the failure set. */
 static const struct array_type *type_of(const struct finding *finding, int i,
                                         const struct array *array, const char *place,
                                         struct failure *failure)
 {
-    if (array->kind == ARRAY_FIELD && !source_of(finding, i)) {
-        const struct field *field = field_find(finding->user, array->field, place, failure);
-        return field ? &field->type : NULL;
-    }
+    if (source_of(finding, i))
+        return &array->type;
     if (array->kind == ARRAY_REGION && !region_check(finding->user, finding->device, array,
                                                      array->type.bytes, false, place, failure))
         return NULL;
-    return &array->type;
+    return given_type(finding->user, array, place, failure);
 }
 
 static bool find_inputs(const struct finding *finding, struct failure *failure)
@@ -83,11 +92,11 @@ static bool find_types(const struct user *user, struct request *request, struct 
         struct array *array = &request->operand[i];
         if (array->kind != ARRAY_FIELD)
             continue;
-        const struct field *field =
-            field_find(user, array->field, request_operand_place(request, i), failure);
-        if (!field)
+        const struct array_type *type =
+            given_type(user, array, request_operand_place(request, i), failure);
+        if (!type)
             return false;
-        array->type = field->type;
+        array->type = *type;
     }
     return true;
 }
@@ -149,16 +158,11 @@ static bool is_input(const struct finding *finding, uint64_t field)
 static bool check_output(const struct finding *finding, const struct array *out, const char *place,
                          struct failure *failure)
 {
-    const struct array_type *type = &out->type;
-    if (out->kind == ARRAY_FIELD) {
-        const struct field *field = field_find(finding->user, out->field, place, failure);
-        if (!field)
-            return false;
-        type = &field->type;
-    } else if (!region_check(finding->user, finding->device, out, finding->needs->type.bytes, true,
-                             place, failure)) {
+    const struct array_type *type = given_type(finding->user, out, place, failure);
+    if (!type || (out->kind != ARRAY_FIELD &&
+                  !region_check(finding->user, finding->device, out, finding->needs->type.bytes,
+                                true, place, failure)))
         return false;
-    }
     return !type->dimensions ||
            array_check_alike(type, &finding->needs->type, place, "the result", failure);
 }
@@ -285,17 +289,10 @@ static bool count_block(uint64_t *bytes, const struct job *job, struct failure *
 
 bool requirements_expand(const struct user *user, struct request *request, struct failure *failure)
 {
-    const struct array *const f = &request->f.at[0];
-    const struct array_type *type = &f->type;
     if (request->method != METHOD_HESSIAN)
         return true;
-    if (f->kind == ARRAY_FIELD) {
-        const struct field *field = field_find(user, f->field, "f", failure);
-        if (!field)
-            return false;
-        type = &field->type;
-    }
-    return request_expand_hessian(request, type, failure);
+    const struct array_type *type = given_type(user, &request->f.at[0], "f", failure);
+    return type && request_expand_hessian(request, type, failure);
 }
 
 bool requirements_find(const struct jobs *jobs, const struct user *user,
