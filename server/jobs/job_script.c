@@ -248,10 +248,7 @@ void script_release(struct script *script)
     if (!script)
         return;
     script_leave_snapshot(script);
-    for (int i = 0; i < SCRIPT_ARRAYS; i++) {
-        field_release(script->array[i]);
-        script->array[i] = NULL;
-    }
+    op_let_go(script->array, SCRIPT_ARRAYS);
     free(script->block); /* charged as the task's is, and with it no longer */
     script->block = NULL;
 }

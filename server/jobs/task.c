@@ -64,20 +64,18 @@ bool task_charge(struct task *task, uint64_t bytes, struct failure *failure)
 
 void op_let_go(struct field **fields, int count)
 {
-    for (int i = 0; i < count; i++)
-        if (fields[i]) {
-            field_release(fields[i]);
-            fields[i] = NULL;
-        }
+    for (int i = 0; i < count; i++) {
+        field_release(fields[i]);
+        fields[i] = NULL;
+    }
 }
 
 static void op_release(struct op *op)
 {
-    for (int i = 0; i < OP_READS; i++)
-        if (op->small[i]) {
-            free(op->small[i]);
-            op->small[i] = NULL;
-        }
+    for (int i = 0; i < OP_READS; i++) {
+        free(op->small[i]);
+        op->small[i] = NULL;
+    }
     if (op->in[0] && op->in[0]->awaited_by == op->task)
         op->in[0]->awaited_by = NULL;
     op_let_go(op->array, OP_ARRAYS);
@@ -449,11 +447,9 @@ bool task_accept(struct client *client, struct request *request, const struct up
 {
     struct jobs *jobs = client->jobs;
     struct user *user = client->user;
-    if (!admission_open(jobs, user, failure) || !requirements_expand(user, request, failure)) {
-        USER_COUNT(user, ended[TASK_REFUSED], 1);
-        return false;
-    }
-    struct device *device = placement_of_job(client, request, upload, failure);
+    struct device *device = NULL;
+    if (admission_open(jobs, user, failure) && requirements_expand(user, request, failure))
+        device = placement_of_job(client, request, upload, failure);
     struct task *task = device ? new_task(jobs, user, request, failure) : NULL;
     if (!task) {
         USER_COUNT(user, ended[TASK_REFUSED], 1);
