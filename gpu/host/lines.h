@@ -54,6 +54,8 @@ static void NAME(work_init)(struct NAME(work) * work, const struct tile *tile)
             image->at = TABLE_NAME(image)(x, i, &negative);
             image->lifts = TABLE_NAME(lifts)(x, i);
             image->negative = negative;
+            image->plain =
+                image->lifts < 0 && !negative && image->at >= x->first && image->at <= x->last;
         }
 }
 
@@ -62,6 +64,8 @@ static REAL NAME(outside)(const struct NAME(work) * work, const REAL *f,
                           const struct NAME(image) * image)
 {
     const struct table_axis *x = &work->view.table->axis_of[AXIS_X];
+    if (image->plain)
+        return f[image->at];
     const REAL value = image->at < x->first  ? (REAL)x->side[SIDE_LOW].value.number
                        : image->at > x->last ? (REAL)x->side[SIDE_HIGH].value.number
                                              : f[image->at];
@@ -114,7 +118,7 @@ static void NAME(stretch_part)(struct NAME(work) * work, const struct NAME(stret
     struct NAME(stretch) part = *lines;
     part.points = end - begin;
     part.stream = stream;
-    for (int k = -reach; k < count + reach; k++)
+    for (int k = -reach; lines->along_z && k < count + reach; k++)
         part.in[PLAN_RADIUS + k] += begin;
     for (int b = 0; b < count; b++) {
         part.out[b] += begin;
@@ -184,20 +188,22 @@ static void NAME(run_centred)(struct NAME(work) * work, const struct NAME(run) *
     struct NAME(stretch) lines = {.rows = run->rows};
     lines.loop = loops->run[count == LINES][reach - 1];
     lines.along_x = loops->kind.x;
+    lines.along_z = loops->kind.z;
     lines.out_row = run->out_row;
     lines.x_row = lines.in_row = sources->stride[AXIS_Y];
     lines.ahead = NAME(ahead)(lines.in_row);
     lines.centre = (REAL)table->centre[0][table->active];
     for (int a = 0; a < AXIS_COUNT; a++)
         lines.weight[a] = work->c[a];
-    for (int k = -reach; k < count + reach; k++)
+    for (int k = -reach; lines.along_z && k < count + reach; k++)
         lines.in[PLAN_RADIUS + k] = NAME(source_line)(&sources[of[AXIS_Z]], table, y, z + k);
     for (int k = 0; k < count; k++) {
         lines.x[k] = NAME(source_line)(&sources[of[AXIS_X]], table, y, z + k);
-        lines.f[k] = NAME(source_line)(&sources[of[AXIS_Y]], table, y, z + k);
+        lines.f[k] =
+            loops->kind.y ? NAME(source_line)(&sources[of[AXIS_Y]], table, y, z + k) : lines.x[k];
         lines.out[k] = run->out[b + k] - run->begin;
     }
-    for (int m = -reach; table->active >> AXIS_Y & 1 && m <= reach; m++)
+    for (int m = -reach; loops->kind.y && m <= reach; m++)
         lines.y[PLAN_RADIUS + m] =
             NAME(source_line)(&sources[of[AXIS_Y]], table, y + m, z) - lines.f[0];
     NAME(stretch_parts)(work, &lines, count, begin, end, run->stream);

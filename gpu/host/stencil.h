@@ -5,11 +5,11 @@
 /* `rows` rows of lines that lie beside each other along z, each of at least a vector of points. */
 struct NAME(stretch) {
     void (*loop)(const struct NAME(stretch) * stretch);
-    bool along_x; /* is there a derivative along x? */
+    bool along_x, along_z; /* is there a derivative along it? */
     int64_t points, rows;
     REAL *out[LINES];
     bool stream; /* past the caches: out is aligned to the vector */
-    /* Line b with its neighbours along x beside it, those along y, and those along z at
+    /* Line b with its neighbours along x beside it, those along y, and those along z, if any, at
      * b + PLAN_RADIUS. These are lines of one field or of several. */
     const REAL *x[LINES], *f[LINES], *in[LINES + 2 * PLAN_RADIUS];
     int64_t y[2 * PLAN_RADIUS + 1]; /* from f to its neighbours along y; of lines that are computed

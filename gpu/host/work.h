@@ -56,6 +56,7 @@ struct NAME(work) {
     /* Points −1 − k and n + k of a line. */
     struct NAME(image) {
         int64_t at;    /* what they are images of */
+        bool plain;    /* of f, where no value is imposed; else: */
         bool negative; /* of −f … */
         int lifts;     /* … or of twice the value of this side of x − f; −1: of none */
     } outside[SIDE_COUNT][PLAN_RADIUS];
