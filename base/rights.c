@@ -65,16 +65,10 @@ ssize_t rights_receive_some(int socket, void *bytes, size_t length, int flags, s
     return n;
 }
 
-ssize_t rights_receive_all(int socket, void *bytes, size_t length, int flags, struct rights *rights)
-{
-    const size_t all = sizeof rights->descriptors / sizeof *rights->descriptors;
-    return rights_receive_some(socket, bytes, length, flags, all, rights);
-}
-
 ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor)
 {
     struct rights rights;
-    const ssize_t n = rights_receive_all(socket, bytes, length, flags, &rights);
+    const ssize_t n = rights_receive_some(socket, bytes, length, flags, RIGHTS_MOST, &rights);
     const bool fits = rights.count <= 1 && !(rights.flags & (MSG_TRUNC | MSG_CTRUNC));
     *descriptor = fits && rights.count ? rights.descriptors[0] : -1;
     if (fits)

@@ -11,21 +11,19 @@
  */
 ssize_t rights_send(int socket, struct iovec *pieces, size_t count, int descriptor);
 
+enum { RIGHTS_MOST = 253 }; /* descriptors of a message: the kernel's SCM_MAX_FD */
+
 /* What came along with a message. */
 struct rights {
-    int descriptors[253]; /* the kernel's SCM_MAX_FD */
+    int descriptors[RIGHTS_MOST];
     size_t count;
     int flags; /* MSG_TRUNC, MSG_CTRUNC (a descriptor was lost for want of a free number), … */
 };
 
-/* recvmsg() with `most` of the descriptors that come along, which are the caller's, closed on exec.
- */
+/* recvmsg() with at most `most` of the descriptors that come along, which are the caller's, closed
+ * on exec. */
 ssize_t rights_receive_some(int socket, void *bytes, size_t length, int flags, size_t most,
                             struct rights *rights);
-
-/* The same with all of them. */
-ssize_t rights_receive_all(int socket, void *bytes, size_t length, int flags,
-                           struct rights *rights);
 
 /* The same of one packet, for which there must be room, and of one descriptor at most: −1 with
  * EMSGSIZE where there is more, whose beginning is in `bytes`. *descriptor: −1: none came. */

@@ -99,7 +99,8 @@ static void do_nothing(uv_work_t *work)
 }
 
 /* libuv starts its pool of threads for the first work, and ends the process where it cannot. So it
- * gets work at the start, after a trial that as many threads can run at once. */
+ * gets work at the start, after a trial that as many threads can run at once; with signals blocked,
+ * which its threads inherit. */
 bool regions_open(uv_loop_t *loop)
 {
     enum { POOL = 4 };

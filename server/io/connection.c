@@ -142,11 +142,11 @@ static bool has_come(struct connection *connection, ssize_t n, int error)
         connection->read_ns = uv_hrtime();
     } else if (n == 0 || (error != EAGAIN && error != EWOULDBLOCK)) {
         connection->end_of_input = true;
-        if (n < 0 && error == EUSERS)
-            log_warning(
-                "user %u passes descriptors faster than they can be closed; a connection of "
-                "theirs was closed",
-                connection->user->uid);
+        if (n < 0 && (error == EUSERS || error == EMFILE))
+            log_warning("user %u passes %s; a connection of theirs was closed",
+                        connection->user->uid,
+                        error == EUSERS ? "descriptors faster than they can be closed"
+                                        : "several descriptors at once, while few are left");
         if (n < 0 || hung_up(connection))
             connection->outbox.broken = true;
     }

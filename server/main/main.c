@@ -109,6 +109,7 @@ static void on_tick(uv_timer_t *timer)
         connection_tick(connection, now_ns);
     listener_tick(&server->io);
     turn_tick(&server->io);
+    descriptors_tick();
     if (server->devices.trace)
         trace_flush(server->devices.trace);
     if (server->jobs.draining)

@@ -20,11 +20,19 @@ enum {
     OWN = 24,          /* of the server itself, a worker's channel and the sockets it listens on */
     RESERVE = 16,      /* a worker's start takes 2, and a connection to be refused 1 */
     USUALLY = 1 << 16, /* no more than these, where the options need no more */
-    BURST = 5 * 253    /* of one message on each I/O thread, and on the loop */
+    BURST = 5 * RIGHTS_MOST, /* a message on each of four I/O threads, and on the loop */
+    TOP = BURST + RESERVE    /* the highest numbers: all of them are free where a burst must fit */
 };
 
-static _Atomic int newest; /* the number of the last one, of connections and of what is passed */
 static size_t descriptors_most;
+/* How often one of the top was given out, and how often until none was in use. */
+static _Atomic uint64_t top_given, top_free_at;
+
+static void note(int descriptor)
+{
+    if ((size_t)descriptor + TOP >= descriptors_most)
+        top_given++;
+}
 
 /* --- who may have them --- */
 
@@ -79,13 +87,14 @@ bool descriptors_open(struct users *users, uv_loop_t *loop, struct config *confi
 
 bool descriptors_are_few(const struct users *users, int descriptor)
 {
-    newest = descriptor;
+    note(descriptor);
     return (uint64_t)descriptor >= users->descriptors - RESERVE;
 }
 
 bool descriptors_allow(const struct users *users, int descriptor, bool holds_others)
 {
     const uint64_t most = users->descriptors - RESERVE;
+    note(descriptor);
     return (uint64_t)descriptor < (holds_others ? reserve_most(most) : most);
 }
 
@@ -278,7 +287,6 @@ void passing_close_own(int descriptor)
 
 static void add_passed(struct passed_descriptor *passed, int descriptor)
 {
-    newest = descriptor;
     if (!passing_any(passed)) {
         passed->descriptor = descriptor;
         return;
@@ -290,42 +298,62 @@ static void add_passed(struct passed_descriptor *passed, int descriptor)
     passed->many = true;
 }
 
-/* Might the numbers not do for messages with as many descriptors as the kernel allows? It would
- * close, in this thread, those for which there is none. */
-static bool numbers_are_few(void)
+/* May there be too few descriptors for a full message on each thread? The kernel closes those that
+ * it has no number for, in the thread that receives. */
+static bool burst_may_not_fit(void)
 {
-    return (size_t)newest + BURST >= descriptors_most;
+    return descriptors_most <= TOP || top_given != top_free_at;
 }
 
-/* Receive with one descriptor at most (none: with none). A look comes first, which leaves them in
- * the message: the read then drops no last reference, and takes none that would have to be closed,
- * which a file's own system may hold up. */
-static ssize_t receive_carefully(int socket, void *bytes, size_t length, bool none,
+void descriptors_tick(void)
+{
+    static struct pollfd top[TOP];
+    const uint64_t given = top_given;
+    if (descriptors_most <= TOP || given == top_free_at)
+        return;
+    for (int i = 0; i < TOP; i++)
+        top[i] = (struct pollfd){.fd = (int)descriptors_most - TOP + i};
+    poll(top, TOP, 0);
+    for (int i = 0; i < TOP; i++)
+        if (!(top[i].revents & POLLNVAL))
+            return; /* it is open */
+    top_free_at = given;
+}
+
+/* Receive with at most `most` descriptors, 0 or 1. First a look, which takes a copy of the
+ * descriptor and leaves the message: so the read, with room for none, drops no last reference.
+ * Where more come, nothing is read; a copy is closed off the loop, since a file's own system may
+ * hold that up. */
+static ssize_t receive_carefully(int socket, void *bytes, size_t length, size_t most,
                                  struct passing_account *account, struct rights *rights)
 {
     struct rights dropped;
     const ssize_t n =
-        rights_receive_some(socket, bytes, length, MSG_PEEK | MSG_DONTWAIT, none ? 0 : 1, rights);
-    if (n < 0 || !(rights->flags & MSG_CTRUNC))
-        return n <= 0 ? n
-                      : rights_receive_some(socket, bytes, (size_t)n, MSG_DONTWAIT, 0, &dropped);
+        rights_receive_some(socket, bytes, length, MSG_PEEK | MSG_DONTWAIT, most, rights);
+    if (n <= 0)
+        return n;
+    if (!(rights->flags & MSG_CTRUNC))
+        return rights_receive_some(socket, bytes, (size_t)n, MSG_DONTWAIT, 0, &dropped);
     if (rights->count)
         passing_close(rights->descriptors[0], account);
-    errno = EUSERS;
+    errno = most ? EMFILE : EUSERS;
     return -1;
 }
 
 ssize_t passing_receive(int socket, void *bytes, size_t length, struct passed_descriptor *passed)
 {
     struct rights rights;
-    const bool none = too_many_wait(passed->account);
-    const ssize_t n = none || numbers_are_few()
-                          ? receive_carefully(socket, bytes, length, none, passed->account, &rights)
-                          : rights_receive_all(socket, bytes, length, MSG_DONTWAIT, &rights);
+    const size_t most = too_many_wait(passed->account) ? 0 : burst_may_not_fit() ? 1 : RIGHTS_MOST;
+    const ssize_t n =
+        most == RIGHTS_MOST
+            ? rights_receive_some(socket, bytes, length, MSG_DONTWAIT, most, &rights)
+            : receive_carefully(socket, bytes, length, most, passed->account, &rights);
     if (n < 0)
         return n;
-    for (size_t i = 0; i < rights.count; i++)
+    for (size_t i = 0; i < rights.count; i++) {
+        note(rights.descriptors[i]);
         add_passed(passed, rights.descriptors[i]);
+    }
     /* There is room for as many as a message can carry: it is the process that has none. */
     if (rights.flags & MSG_CTRUNC) {
         passing_forget(passed);
@@ -349,7 +377,7 @@ void passing_close_socket(int socket, struct passing_account *account)
     ssize_t n;
     while ((n = passing_receive(socket, bytes, sizeof bytes, &passed)) > 0)
         ;
-    const bool holds_some = n < 0 && errno == EUSERS;
+    const bool holds_some = n < 0 && (errno == EUSERS || errno == EMFILE);
     passing_forget(&passed);
     /* Its descriptors are closed with it, which may take as long as its user likes. */
     if (!holds_some)

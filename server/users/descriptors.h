@@ -12,10 +12,10 @@
  * the last close of a lingering socket, of a file on a user's own file system, or of much memory
  * takes as long as that user likes. So the number of a user's descriptors that wait to be closed is
  * bounded: of a quarter of all descriptors by dynamic thresholds (reserve.h). A client that passes
- * one more, or several in a message while few numbers are free, is disconnected, and its socket is
- * closed with those descriptors still in it. Such a close
- * may hang, and must not hold one of our descriptors meanwhile: a thread with a table of its own
- * closes the socket by ending. No socket lingers for a thread that ends. */
+ * one more, or several in a message while few descriptors are free, is disconnected, and its socket
+ * is closed with those descriptors still in it. Such a close may hang, and must not hold one of our
+ * descriptors meanwhile: a thread with a table of its own closes the socket by ending. No socket
+ * lingers for a thread that ends. */
 #pragma once
 
 #include <stdatomic.h>
@@ -35,6 +35,9 @@ bool descriptors_allow(const struct users *users, int descriptor, bool holds_oth
 
 /* Is it one of the reserve? */
 bool descriptors_are_few(const struct users *users, int descriptor);
+
+/* Call twice a second: see whether messages with many descriptors fit again. */
+void descriptors_tick(void);
 
 /* The number of a user's descriptors that wait to be closed, without those of memory, whose close
  * never waits. Lives as long as the process. */
@@ -61,8 +64,8 @@ bool passing_open(uint64_t descriptors);
 
 /* recv() without waiting; a descriptor that comes along is added to `passed`. A read never goes
  * past the bytes that a descriptor came with (unix(7) joins no others to them). EUSERS:
- * descriptors come of which none is taken, since too many of the user's wait to be closed, or few
- * numbers are free. */
+ * another comes, and too many of the user's wait to be closed; EMFILE: several come, and few are
+ * free. */
 ssize_t passing_receive(int socket, void *bytes, size_t length, struct passed_descriptor *passed);
 
 /* Close what was not taken. */

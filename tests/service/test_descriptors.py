@@ -219,15 +219,64 @@ def test_the_loop_never_closes_what_waits(tmp_path):
             assert_serves(client)
 
 
-@pytest.mark.skipif("thread" in sanitized(), reason="TSan takes the tables of two threads for one")
+def with_many(null):
+    return [null.fileno()] * 240
+
+
+def pass_too_many(daemon, stranger, other, lingering, null):
+    """The stranger does, with a lingering socket last; the other client is served nevertheless."""
+    leave_to_the_server(daemon, stranger, lingering, request_bytes(0, "ping", {}), after=with_many(null))
+    assert stranger.closed_by_server() == []
+    assert_serves(other)
+
+
+one_table = pytest.mark.skipif("thread" in sanitized(), reason="TSan takes the tables of two threads for one")
+
+
+@one_table
 def test_more_than_there_are_numbers_for():
     """The kernel would close what it has no number for, in the thread that receives the message."""
     with Daemon(preexec_fn=limited) as daemon, lingering_socket(1000) as lingering, open(os.devnull) as null:
-        stranger, other = daemon.client(), daemon.client()
-        leave_to_the_server(daemon, stranger, lingering, request_bytes(0, "ping", {}), after=[null.fileno()] * 240)
-        assert stranger.closed_by_server() == []
-        assert_serves(other)
+        other = daemon.client()
+        pass_too_many(daemon, daemon.client(), other, lingering, null)
         Region(1).register(other)
+
+
+@one_table
+def test_more_than_there_are_numbers_left_for():
+    """Though the number that was given out last is a low one; and as before once there is room again."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    with Daemon(preexec_fn=limit) as daemon, lingering_socket(1000) as lingering, open(os.devnull) as null:
+        early, stranger, other = (daemon.client() for _ in range(3))
+        for client in (early, stranger, other):
+            client.call("ping")
+        with contextlib.ExitStack() as stack:
+            crowd = [stack.enter_context(Client(daemon.path)) for _ in range(960)]
+            for one in crowd:
+                one.call("ping")
+            for one in crowd:  # one more each
+                socket.send_fds(one.socket, [request_bytes(0, "ping", {})[:3]], [null.fileno()])
+            eventually(lambda: descriptors(daemon.pid) > 1900, "all have come")
+            early.close()
+            eventually(lambda: connects(daemon), "a low number is given out again")
+            pass_too_many(daemon, stranger, other, lingering, null)
+        eventually(lambda: is_answered(daemon, null), "messages with many are read again")
+
+
+def connects(daemon):
+    with contextlib.suppress(OSError, EOFError):
+        return daemon.client().call("ping") == {}
+    return False
+
+
+def is_answered(daemon, null):
+    """Is a message with many answered, with an error?"""
+    with contextlib.suppress(EOFError), Client(daemon.path) as client:
+        socket.send_fds(client.socket, [request_bytes(0, "ping", {})], with_many(null))
+        return client.receive_message()[2]["code"] == "PROTOCOL"
+    return False
 
 
 def test_what_comes_out_of_band_is_not_closed_by_the_loop():
