@@ -68,8 +68,8 @@ def front(options):
         path = f"{folder}/s"
         load = shutil.copy(options.build / "bench/bench_load", folder)  # accessible to any uid
         watchdog = Watchdog(f"{folder}/notify")
-        process = serving.start(options.build / "server/fdserver", path, options.device, "--mode", "0666", "--log-level",
-                                "3", env=watchdog.env)
+        process = serving.start(options.build / "server/fdserver", path, options.device, "--mode", "0666",
+                                "--log-level", "3", env=watchdog.env)
         try:
             yield path, load, watchdog
         finally:

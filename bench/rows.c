@@ -196,7 +196,7 @@ void rows_by_coordinates(int axis, uint64_t n, enum dtype dtype, int accuracy, c
             job.more.coordinates |= (uint8_t)(1 << a);
         }
     job.more.block_bytes = job_block_part(&job, BLOCK_END);
-    char *block = calloc(1, job.more.block_bytes);
+    void *block = calloc(1, job.more.block_bytes);
     if (!block)
         exit(1);
     double *x = (double *)(void *)block;
@@ -238,8 +238,8 @@ void rows_stencil(int axes, uint64_t n, enum dtype dtype, int radius, bool star,
     char *block = calloc(1, job.more.block_bytes);
     if (!block)
         exit(1);
-    memcpy(block + job_block_part(&job, BLOCK_OFFSETS), offsets, points * sizeof *offsets);
-    memcpy(block + job_block_part(&job, BLOCK_WEIGHTS), weights, points * sizeof *weights);
+    memcpy(job_block_at(&job, block, BLOCK_OFFSETS), offsets, points * sizeof *offsets);
+    memcpy(job_block_at(&job, block, BLOCK_WEIGHTS), weights, points * sizeof *weights);
     job_block_key(block, job.more.block_bytes, job.more.block_key);
     add(&job, block, boundary, bar, "stencil %dD %s of %" PRIu32, axes, star ? "star" : "box",
         points);

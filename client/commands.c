@@ -299,8 +299,8 @@ static void submission_free(struct submission *s)
     }
 }
 
-/* submit, chain. Whether a chain's last op gives a vector field is seen when its results are there.
- */
+/* submit and chain. A chain reads no inputs here; its files are named once its results are there,
+ * since only these show whether its last op gives a vector field. */
 static bool submit(struct session *session, struct fdclient_error *error)
 {
     const struct options *o = session->o;

@@ -34,7 +34,7 @@ enum region_state {
 /* A sealed memfd, mapped here and registered there: the caller's, from fdclient_alloc(), or of the
  * pool that ordinary arrays are copied through. */
 struct region {
-    struct list link; /* of its client, or alone */
+    struct list link; /* in its client's regions, or in no list */
     uint8_t *memory;
     size_t bytes;
     int descriptor; /* owned until `register` is sent; −1 */
@@ -194,7 +194,7 @@ struct fdclient {
     uint8_t buffer[RECEIVE_BUFFER_BYTES];
 
     /* pool.c */
-    struct list regions;     /* the one made last first */
+    struct list regions;     /* newest first */
     size_t pool_array_bytes; /* SIZE_MAX: none goes through the pool */
     size_t pool_bytes;       /* of its regions */
     bool by_region;          /* wait for room in the pool rather than use the socket */
@@ -221,7 +221,7 @@ struct ticket *tickets_find(const struct list *tickets, uint64_t id);
 int connection_open(const char *address, struct fdclient_error *error);
 
 /* The ticket is under way from here on; its first bytes are sent at once where they can be. It is
- * not answered before something is received. */
+ * not answered before the next receive, so the caller may still fill it in. */
 void connection_begin(struct fdclient *client, struct ticket *ticket);
 
 /* Begin a request of one number, as outgoing_init_number() makes it. NULL: no memory. */

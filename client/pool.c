@@ -295,9 +295,11 @@ static bool make_pool_room(struct fdclient *client, size_t bytes)
 static void grow(struct fdclient *client, struct wish wish)
 {
     const size_t size = region_pool_bytes(wish.bytes);
-    LIST_EACH (struct region, region, &client->regions, link)
-        wish.count -=
-            wish.count && region->pooled && region->state == REGION_ASKED && region->bytes == size;
+    LIST_EACH (struct region, region, &client->regions, link) {
+        if (!wish.count)
+            break;
+        wish.count -= region->pooled && region->state == REGION_ASKED && region->bytes == size;
+    }
     while (wish.count-- && !client->refused && make_pool_room(client, size))
         if (!ask(client, size, true))
             return;
@@ -325,7 +327,10 @@ static bool find_route(struct fdclient *client, struct route *route, const struc
             return error_copy(error, &client->refusal);
         struct region *asked = NULL;
         LIST_EACH (struct region, region, &client->regions, link)
-            asked = !asked && region->state == REGION_ASKED ? region : asked;
+            if (region->state == REGION_ASKED) {
+                asked = region;
+                break;
+            }
         if (!asked && !client->refused)
             return error_set(error, "OVER_BUDGET", "",
                              "the jobs under way use the %zu bytes of regions that a client has",
@@ -406,8 +411,10 @@ void *fdclient_alloc(struct fdclient *client, size_t bytes)
 
 void fdclient_dealloc(struct fdclient *client, void *memory)
 {
+    if (!memory)
+        return;
     LIST_EACH (struct region, region, &client->regions, link)
-        if (memory && region->memory == memory && !region->pooled) {
+        if (region->memory == memory && !region->pooled) {
             drop(client, region);
             return;
         }

@@ -112,11 +112,13 @@ uint64_t job_step_passes(const struct job *job)
 /* Where a node holds its boundary's value, it does so from the beginning on. */
 static bool imposes(const struct job *job)
 {
-    bool held = false;
-    for (int a = 0; a < AXIS_COUNT && job->operator_id == OPERATOR_DIFFUSION; a++)
+    if (job->operator_id != OPERATOR_DIFFUSION)
+        return false;
+    for (int a = 0; a < AXIS_COUNT; a++)
         for (int side = 0; side < SIDE_COUNT; side++)
-            held |= boundary_is_held(&job->boundary[a][side]);
-    return held;
+            if (boundary_is_held(&job->boundary[a][side]))
+                return true;
+    return false;
 }
 
 double job_point_work(const struct job *job)

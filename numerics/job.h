@@ -122,7 +122,7 @@ enum block_part {
     BLOCK_END
 };
 uint64_t job_block_part(const struct job *job, enum block_part part);
-/* … in this block, which is written only by who has made it. */
+/* Where the part begins in this block. Only who made the block writes there. */
 void *job_block_at(const struct job *job, const void *block, enum block_part part);
 /* A key for the block: equal blocks have equal keys, others hardly ever. */
 void job_block_key(const void *block, uint64_t bytes, uint64_t key[2]);

@@ -21,8 +21,10 @@ bool object_bytes(const msgpack_object *object, const char **bytes, uint32_t *le
 bool object_is(const msgpack_object *object, const char *text)
 {
     const msgpack_object_str *str = &object->via.str;
-    if (!is_bytes(object) || str->size == 0)
-        return is_bytes(object) && *text == '\0';
+    if (!is_bytes(object))
+        return false;
+    if (str->size == 0)
+        return *text == '\0';
     /* The first byte tells most words apart. */
     return *str->ptr == *text && str->size == strlen(text) &&
            memcmp(str->ptr, text, str->size) == 0;

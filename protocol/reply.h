@@ -48,7 +48,8 @@ void reply_write_snapshot(msgpack_packer *packer, uint64_t msgid, uint64_t step,
 /* Write a str key or value. */
 void reply_write_str(msgpack_packer *packer, const char *text);
 
-/* … and under a key a text, a whole number, a boolean, or a number, nil where there is none. */
+/* Write a key and its value: a text, a whole number, a boolean, a real number (nil unless `has`).
+ */
 void reply_write_text(msgpack_packer *packer, const char *key, const char *text);
 void reply_write_count(msgpack_packer *packer, const char *key, uint64_t value);
 void reply_write_flag(msgpack_packer *packer, const char *key, bool value);

@@ -43,7 +43,7 @@ enum { LEVELS = 9 }; /* of a tile, at most */
 struct table_lines {
     const struct table_header *table;
     const struct table_pass *pass;
-    int64_t first; /* of the whole batch's: that which is unit 0 */
+    int64_t first; /* unit 0 is this line of the whole batch's */
 };
 struct stencil_box; /* gpu/host/stencil_pass.h */
 struct adi_work;    /* gpu/host/adi_pass.h */

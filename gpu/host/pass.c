@@ -426,7 +426,7 @@ void pass_launch(const struct kernels *kernels, const struct launch *launch, uin
     for (; part.from < launch->to; part.from = part.to) {
         const uint64_t pass = part.from / plan->lines, end = (pass + 1) * plan->lines;
         const struct stage stage = stage_of(plan, pass);
-        /* Tiles are of several passes where nothing is to be seen between them. */
+        /* One launch of tiles may take several passes, unless probes are taken between them. */
         part.to = end > launch->to || (by_tiles && !plan->probes) ? launch->to : end;
         if (by_tiles)
             launch_tiles(kernels, &part, stream_bytes);

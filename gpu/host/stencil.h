@@ -5,7 +5,7 @@
 /* `rows` rows of lines that lie beside each other along z, each of at least a vector of points. */
 struct NAME(stretch) {
     void (*loop)(const struct NAME(stretch) * stretch);
-    bool along_x, along_z; /* is there a derivative along it? */
+    bool along_x, along_z; /* is there a derivative along x, along z? */
     int64_t points, rows;
     REAL *out[LINES];
     bool stream; /* past the caches: out is aligned to the vector */
@@ -271,7 +271,8 @@ static const struct NAME(loops) {
 #undef BELOW
 #undef PAIR_Z
 
-/* Those of sums over the axes of the set; NULL: there are none of that kind. */
+/* The loops for sums over the axes of the set; NULL: there are none, which no plan of tiles asks
+ * for. */
 static const struct NAME(loops) * NAME(loops_of)(int set, bool odd, bool shared, bool less)
 {
     for (size_t i = 0; i < sizeof NAME(loops) / sizeof *NAME(loops); i++) {

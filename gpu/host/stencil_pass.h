@@ -22,6 +22,6 @@ struct stencil_box {
     bool stream; /* write past the caches */
 };
 
-/* As pass_launch(), of a plan whose engine is PLAN_STENCIL and lines of one pass. */
+/* Compute the launch's lines, which are of one pass, whose stage this is. */
 void stencil_pass(const struct kernels *kernels, const struct launch *launch,
                   const struct stage *stage, uint64_t stream_bytes);

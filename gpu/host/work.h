@@ -56,8 +56,8 @@ struct NAME(work) {
     /* Points −1 − k and n + k of a line. */
     struct NAME(image) {
         int64_t at;    /* what they are images of */
-        bool plain;    /* of f, where no value is imposed; else: */
-        bool negative; /* of −f … */
+        bool plain;    /* the value is f there; else that … */
+        bool negative; /* … of −f … */
         int lifts;     /* … or of twice the value of this side of x − f; −1: of none */
     } outside[SIDE_COUNT][PLAN_RADIUS];
     REAL row[LINES * ROW];       /* points with their neighbours along x beside them */
