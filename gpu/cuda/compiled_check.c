@@ -90,8 +90,8 @@ static bool set_stencil(struct check *check)
     check->block = calloc(1, job->more.block_bytes);
     if (!check->block)
         return false;
-    int32_t *offsets = (int32_t *)(check->block + job_block_part(job, BLOCK_OFFSETS));
-    double *weights = (double *)(check->block + job_block_part(job, BLOCK_WEIGHTS));
+    int32_t *offsets = job_block_at(job, check->block, BLOCK_OFFSETS);
+    double *weights = job_block_at(job, check->block, BLOCK_WEIGHTS);
     for (int k = 0; k < check->key->points; k++) {
         for (int a = 0; a < AXIS_COUNT; a++)
             offsets[AXIS_COUNT * k + a] = check->key->offsets[k][a];

@@ -10,6 +10,8 @@
 
 enum { DROP_BYTES = 64 << 10, TURN_BYTES = 128 << 10, TURN_BYTES_ALONE = 1 << 20 };
 
+_Static_assert((int)IO_THREADS_MOST < (int)PASSING_THREADS_MOST, "the loop receives, too");
+
 struct load {
     struct list link;
     int socket;

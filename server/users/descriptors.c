@@ -20,8 +20,8 @@ enum {
     OWN = 24,          /* of the server itself, a worker's channel and the sockets it listens on */
     RESERVE = 16,      /* a worker's start takes 2, and a connection to be refused 1 */
     USUALLY = 1 << 16, /* no more than these, where the options need no more */
-    BURST = 5 * RIGHTS_MOST, /* a message on each of four I/O threads, and on the loop */
-    TOP = BURST + RESERVE    /* the highest numbers: all of them are free where a burst must fit */
+    BURST = PASSING_THREADS_MOST * RIGHTS_MOST, /* a full message on each */
+    TOP = BURST + RESERVE /* the highest numbers: all of them are free where a burst must fit */
 };
 
 static size_t descriptors_most;

@@ -33,7 +33,8 @@ bool descriptors_open(struct users *users, uv_loop_t *loop, struct config *confi
 /* May a user keep this new descriptor? holds_others: the user has descriptors already. */
 bool descriptors_allow(const struct users *users, int descriptor, bool holds_others);
 
-/* Is it one of the reserve? */
+/* Is it one of the reserve? (As in descriptors_allow(), its number is noted: it shows how full the
+ * table is.) */
 bool descriptors_are_few(const struct users *users, int descriptor);
 
 /* Call twice a second: see whether messages with many descriptors fit again. */
@@ -62,10 +63,12 @@ static inline bool passing_any(const struct passed_descriptor *passed)
  * the log says why. */
 bool passing_open(uint64_t descriptors);
 
+/* Threads that may call passing_receive() at once: the loop's and I/O threads. */
+enum { PASSING_THREADS_MOST = 5 };
+
 /* recv() without waiting; a descriptor that comes along is added to `passed`. A read never goes
- * past the bytes that a descriptor came with (unix(7) joins no others to them). EUSERS:
- * another comes, and too many of the user's wait to be closed; EMFILE: several come, and few are
- * free. */
+ * past the bytes that a descriptor came with (unix(7) joins no others to them). EUSERS: another
+ * comes, and too many of the user's wait to be closed; EMFILE: several come, and few are free. */
 ssize_t passing_receive(int socket, void *bytes, size_t length, struct passed_descriptor *passed);
 
 /* Close what was not taken. */

@@ -179,7 +179,7 @@ void *random_probes(struct random *random, struct job *job)
     char *block = calloc(1, job->more.block_bytes);
     if (!block)
         abort();
-    int64_t *probe = (int64_t *)(void *)(block + job_block_part(job, BLOCK_PROBES));
+    int64_t *probe = job_block_at(job, block, BLOCK_PROBES);
     for (uint32_t i = 0; i < job->more.probes; i++, probe += AXIS_COUNT + 1) {
         for (int a = 0; a < AXIS_COUNT; a++)
             probe[a] = (int64_t)random_below(random, job->n[a]);
@@ -211,8 +211,7 @@ void reference_probes(const struct job *job, const void *block, const struct ope
                       void *in, void *values)
 {
     const uint64_t element = dtype_element_bytes(job->dtype);
-    const int64_t *probes =
-        (const int64_t *)(const void *)((const char *)block + job_block_part(job, BLOCK_PROBES));
+    const int64_t *probes = job_block_at(job, block, BLOCK_PROBES);
     void *from[AXIS_COUNT] = {in}, *out[AXIS_COUNT];
     char *value = values;
     arrays_make(out, 1, job_bytes(job), 0);

@@ -32,8 +32,8 @@ void random_stencil_set(struct sample *stencil, const int32_t (*offsets)[AXIS_CO
     char *block = calloc(1, job->more.block_bytes);
     if (!block)
         abort();
-    memcpy(block + job_block_part(job, BLOCK_OFFSETS), offsets, points * sizeof *offsets);
-    memcpy(block + job_block_part(job, BLOCK_WEIGHTS), weights, points * sizeof *weights);
+    memcpy(job_block_at(job, block, BLOCK_OFFSETS), offsets, points * sizeof *offsets);
+    memcpy(job_block_at(job, block, BLOCK_WEIGHTS), weights, points * sizeof *weights);
     job_block_key(block, job->more.block_bytes, job->more.block_key);
     stencil->block = block;
 }
