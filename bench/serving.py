@@ -10,8 +10,6 @@ import socket
 import subprocess
 import time
 
-import msgpack
-
 
 def parser(doc, device=None, option="--device"):
     """Options of all of them; device: where the server runs by default, None for benchmarks without a server."""
@@ -42,6 +40,7 @@ def write(file, said):
 
 
 def request(msgid, method, **parameters):
+    import msgpack  # not at the top: benchmarks without a server have no need of it
     return msgpack.packb([0, msgid, method, [parameters]])
 
 
@@ -56,6 +55,7 @@ def array(*shape):
 @contextlib.contextmanager
 def connection(path, uid=None):
     """A connection, of that user: call() returns the result; or send(), and answer() for the next result."""
+    import msgpack
     own = os.geteuid()
     os.seteuid(own if uid is None else uid)
     try:
