@@ -1,11 +1,11 @@
 #include "base/log.h"
 
 #include "base/clock.h"
-#include "base/thread.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -156,7 +156,7 @@ bool log_open(const char *name, enum log_level level)
     pthread_cond_init(&out.more, &monotonic);
     pthread_cond_init(&out.written, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    out.open = thread_start(&thread, run_writer, NULL) == 0;
+    out.open = pthread_create(&thread, NULL, run_writer, NULL) == 0;
     if (out.open)
         pthread_detach(thread);
     return out.open;

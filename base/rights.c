@@ -1,12 +1,12 @@
 #include "base/rights.h"
 
 #include "base/log.h"
-#include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -96,7 +96,7 @@ int rights_thread(void *(*run)(void *), int *outlet, const char *purpose)
         return -1;
     }
     *outlet = ends[1];
-    if (thread_start(&thread, run, NULL) != 0) {
+    if (pthread_create(&thread, NULL, run, NULL) != 0) {
         log_error("no thread to %s", purpose);
         return -1;
     }

@@ -1,9 +1,9 @@
 #include "base/thread_pool.h"
 
 #include "base/clock.h"
-#include "base/thread.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -216,7 +216,7 @@ bool thread_pool_open(int threads, struct failure *failure)
     while (!error && pool.count < threads && pool.count < POOL_THREADS_MOST) {
         struct member *member = &pool.members[pool.count];
         *member = (struct member){.begun = 0};
-        error = thread_start(&member->thread, thread, member);
+        error = pthread_create(&member->thread, NULL, thread, member);
         pool.count += !error;
     }
     return pool.count > 0 || failure_set(failure, STATUS_INTERNAL, NULL,

@@ -2,7 +2,6 @@
 
 #include "base/list.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "gpu/backend.h"
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/stencil_kernels.h"
@@ -137,7 +136,7 @@ bool compiled_open(int device, int units)
     all.device = device;
     all.units = units;
     all.ends = all.loading = false;
-    all.is_open = thread_start(&all.thread, run, NULL) == 0;
+    all.is_open = pthread_create(&all.thread, NULL, run, NULL) == 0;
     return all.is_open;
 }
 

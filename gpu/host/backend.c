@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "base/thread_pool.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

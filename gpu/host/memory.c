@@ -2,9 +2,9 @@
 
 #include "base/cgroup.h"
 #include "base/list.h"
-#include "base/thread.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,7 +236,7 @@ static bool start_leaver(void)
     if (leavers.started)
         return true;
     list_init(&leavers.waiting);
-    leavers.started = thread_start(&thread, run_leaver, NULL) == 0;
+    leavers.started = pthread_create(&thread, NULL, run_leaver, NULL) == 0;
     return leavers.started && pthread_detach(thread) == 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -118,7 +119,7 @@ bool regions_init(struct regions *regions, const struct backend *backend, int wa
                                 .wake = wake};
     list_init(&regions->orders);
     list_init(&regions->mapped);
-    const int error = thread_start(&regions->mapper, mapper, regions);
+    const int error = pthread_create(&regions->mapper, NULL, mapper, regions);
     return error == 0 || failure_set(failure, STATUS_INTERNAL, NULL, "no thread to map regions: %s",
                                      strerror(error));
 }

@@ -5,6 +5,7 @@
 #include "server/devices/device.h"
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "server/devices/field.h"
 #include "server/devices/start.h"
 
@@ -238,19 +239,20 @@ static void worker_gone(struct device *device)
         device->devices->events->settled(device, false);
 }
 
-static void on_ended(uv_signal_t *handle, int signal)
+static void on_ended(uv_poll_t *poll, int status, int events)
 {
-    struct devices *devices = handle->data;
-    (void)signal;
+    struct devices *devices = poll->data;
+    (void)status, (void)events;
+    signal_take(devices->child_signal);
     compiler_reap(&devices->kernels.compiler);
     LIST_EACH (struct device, device, &devices->list, link) {
-        int status;
-        if (device->pid <= 0 || waitpid(device->pid, &status, WNOHANG) != device->pid)
+        int how;
+        if (device->pid <= 0 || waitpid(device->pid, &how, WNOHANG) != device->pid)
             continue;
         if (!leaves(device))
             log_warning("%s: worker %d ended (status %d, signal %d)", device->name,
-                        (int)device->pid, WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-                        WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+                        (int)device->pid, WIFEXITED(how) ? WEXITSTATUS(how) : 0,
+                        WIFSIGNALED(how) ? WTERMSIG(how) : 0);
         worker_gone(device);
         restart_or_end(device);
     }
@@ -297,12 +299,14 @@ static void worker_start(struct device *device)
 
 bool devices_open(struct devices *devices)
 {
-    const int error = uv_signal_init(devices->loop, &devices->ended);
-    devices->ended.data = devices;
-    if (error || uv_signal_start(&devices->ended, on_ended, SIGCHLD) != 0) {
+    devices->child_signal = signal_descriptor(SIGCHLD);
+    if (devices->child_signal < 0 ||
+        uv_poll_init(devices->loop, &devices->ended, devices->child_signal) != 0) {
         log_error("the end of a worker could not be heard");
         return false;
     }
+    devices->ended.data = devices;
+    uv_poll_start(&devices->ended, UV_READABLE, on_ended);
     list_init(&devices->gone);
     uv_unref((uv_handle_t *)&devices->ended); /* it is waited for while there is a device */
     kernels_open(&devices->kernels, devices);

@@ -76,11 +76,12 @@ struct devices {
     char worker_path[4096]; /* fdworker, beside this program */
     struct arena arena;
     struct kernels kernels;
-    struct list list;  /* struct device */
-    struct list gone;  /* … that have ended: arrays may still name them */
-    uint32_t count;    /* numbers given out; devices left out at the start keep theirs */
-    uv_signal_t ended; /* SIGCHLD */
-    uint32_t hosts;    /* of them on the host, which share its memory */
+    struct list list; /* struct device */
+    struct list gone; /* … that have ended: arrays may still name them */
+    uint32_t count;   /* numbers given out; devices left out at the start keep theirs */
+    int child_signal; /* the descriptor of SIGCHLD */
+    uv_poll_t ended;
+    uint32_t hosts; /* of them on the host, which share its memory */
     bool has_gpu;
     uint64_t heard_ns; /* when a worker last sent something */
     uint64_t last_array, last_region;

@@ -3,7 +3,6 @@
 #include "server/devices/region.h"
 
 #include "base/log.h"
-#include "base/thread.h"
 #include "server/devices/device.h"
 #include "server/devices/field.h"
 #include "server/users/reserve.h"
@@ -11,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -99,8 +99,7 @@ static void do_nothing(uv_work_t *work)
 }
 
 /* libuv starts its pool of threads for the first work, and ends the process where it cannot. So it
- * gets work at the start, after a trial that as many threads can run at once; with signals blocked,
- * which its threads inherit. */
+ * gets work at the start, after a trial that as many threads can run at once. */
 bool regions_open(uv_loop_t *loop)
 {
     enum { POOL = 4 };
@@ -109,7 +108,8 @@ bool regions_open(uv_loop_t *loop)
     pthread_t threads[POOL];
     int count = 0, error = 0;
     pthread_mutex_lock(&mutex);
-    while (count < POOL && !(error = thread_start(&threads[count], wait_for_others, &mutex)))
+    while (count < POOL &&
+           !(error = pthread_create(&threads[count], NULL, wait_for_others, &mutex)))
         count++;
     pthread_mutex_unlock(&mutex);
     while (count > 0)
@@ -118,10 +118,7 @@ bool regions_open(uv_loop_t *loop)
         log_error("no threads to allocate regions: %s", strerror(error));
         return false;
     }
-    const sigset_t before = signals_block();
-    const bool queued = uv_queue_work(loop, &work, do_nothing, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return queued;
+    return uv_queue_work(loop, &work, do_nothing, NULL) == 0;
 }
 
 /* On a thread of the loop's pool. Where the descriptor cannot be written, nothing can be allocated

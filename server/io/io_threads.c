@@ -2,9 +2,9 @@
 
 #include "base/log.h"
 #include "base/rights.h"
-#include "base/thread.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,8 +99,8 @@ bool io_threads_open(struct io_threads *io_threads, uv_loop_t *loop, uint32_t co
     pthread_mutex_init(&io_threads->mutex, NULL);
     pthread_cond_init(&io_threads->more, NULL);
     while (io_threads->count < count && io_threads->count < IO_THREADS_MOST) {
-        const int error =
-            thread_start(&io_threads->threads[io_threads->count], run_io_thread, io_threads);
+        const int error = pthread_create(&io_threads->threads[io_threads->count], NULL,
+                                         run_io_thread, io_threads);
         if (error) {
             log_warning("no more than %u I/O threads: %s", io_threads->count, strerror(error));
             break;

@@ -4,6 +4,7 @@
  * its loop's thread, but for what I/O threads and the closer of passed descriptors are given.
  */
 #include "base/log.h"
+#include "base/signals.h"
 #include "server/io/connection.h"
 #include "server/io/io.h"
 #include "server/jobs/task.h"
@@ -32,7 +33,7 @@ struct server {
     int exit_status;
     uv_timer_t tick; /* stalls, drain, heartbeats */
     uv_timer_t watchdog;
-    uv_signal_t terminate, interrupt;
+    uv_poll_t terminate, interrupt; /* SIGTERM, SIGINT */
 };
 
 static void close_handle(void *handle)
@@ -58,10 +59,8 @@ static void server_stop(struct server *server, int status)
     deadlines_close(&server->jobs.deadlines);
     close_handle(&server->tick);
     close_handle(&server->watchdog);
-    /* These stay, and the loop: libuv leaves no handler, and a second signal would kill what is
-     * ending. */
-    uv_unref((uv_handle_t *)&server->terminate);
-    uv_unref((uv_handle_t *)&server->interrupt);
+    close_handle(&server->terminate);
+    close_handle(&server->interrupt);
 }
 
 static void drain(struct server *server)
@@ -116,18 +115,25 @@ static void on_tick(uv_timer_t *timer)
         drain_tick(server, now_ns);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+/* Once: the signal stays pending, and others join it. */
+static void on_signal(uv_poll_t *poll, int status, int events)
 {
-    struct server *server = handle->data;
-    log_info("signal %d", number);
-    /* Over libuv's handlers: once is enough, and so many that its pipe is full would keep it from
-     * hearing that a worker has ended. */
-    signal(SIGTERM, SIG_IGN);
-    signal(SIGINT, SIG_IGN);
-    if (server->stopped)
-        return;
+    struct server *server = poll->data;
+    (void)status, (void)events;
+    log_info("signal %d", poll == &server->terminate ? SIGTERM : SIGINT);
+    uv_poll_stop(&server->terminate);
+    uv_poll_stop(&server->interrupt);
     drain(server);
     uv_timer_start(&server->tick, on_tick, 0, DRAIN_TICK_MS);
+}
+
+static void await_signal(struct server *server, uv_poll_t *poll, int number)
+{
+    const int descriptor = signal_descriptor(number);
+    if (descriptor < 0 || uv_poll_init(&server->loop, poll, descriptor) != 0)
+        log_fatal(EXIT_START, "signal %d could not be heard", number);
+    poll->data = server;
+    uv_poll_start(poll, UV_READABLE, on_signal);
 }
 
 static void on_watchdog(uv_timer_t *timer)
@@ -292,12 +298,10 @@ static void init(struct server *server)
     deadlines_open(&server->jobs.deadlines, &server->loop);
     uv_timer_init(&server->loop, &server->tick);
     uv_timer_init(&server->loop, &server->watchdog);
-    uv_signal_init(&server->loop, &server->terminate);
-    uv_signal_init(&server->loop, &server->interrupt);
-    server->tick.data = server->terminate.data = server->interrupt.data = server;
+    server->tick.data = server;
     uv_timer_start(&server->tick, on_tick, TICK_MS, TICK_MS);
-    uv_signal_start(&server->terminate, on_signal, SIGTERM);
-    uv_signal_start(&server->interrupt, on_signal, SIGINT);
+    await_signal(server, &server->terminate, SIGTERM);
+    await_signal(server, &server->interrupt, SIGINT);
     const uint64_t watchdog_ms = notify_watchdog_ms();
     if (watchdog_ms)
         uv_timer_start(&server->watchdog, on_watchdog, watchdog_ms, watchdog_ms);
@@ -329,6 +333,7 @@ int main(int argc, char **argv)
 {
     static struct server server; /* large: not on the stack */
     open_standard();
+    signals_block();
     config_read(&server.config, argc, argv);
     open_log(&server.config);
     notify_init();

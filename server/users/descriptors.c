@@ -2,13 +2,13 @@
 
 #include "base/log.h"
 #include "base/rights.h"
-#include "base/thread.h"
 #include "server/users/reserve.h"
 #include "server/users/user.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +173,7 @@ static void *last_holder(void *unused)
 static bool dispose_all(void)
 {
     pthread_t thread;
-    if (thread_start(&thread, last_holder, NULL) != 0)
+    if (pthread_create(&thread, NULL, last_holder, NULL) != 0)
         return false;
     pthread_detach(thread);
     const bool is_apart = rights_own_table(outlet); /* the thread keeps the one that was ours */
@@ -244,7 +244,7 @@ bool passing_open(uint64_t descriptors)
     for (int i = 0; i < SORTS; i++) {
         pthread_t thread;
         closers[i].waiting = calloc(descriptors, sizeof *closers[i].waiting);
-        if (!closers[i].waiting || thread_start(&thread, run_closer, &closers[i]) != 0) {
+        if (!closers[i].waiting || pthread_create(&thread, NULL, run_closer, &closers[i]) != 0) {
             log_error("no memory or no thread to close what peers pass");
             return false;
         }
