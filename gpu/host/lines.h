@@ -46,6 +46,7 @@ static void NAME(work_init)(struct NAME(work) * work, const struct tile *tile)
         NAME(edge_init)(work, side);
     for (int c = 0; c < table->outputs; c++)
         NAME(loop_init)(work, c);
+    work->plain = x->first == 0 && x->last == x->n - 1;
     for (int side = 0; side < SIDE_COUNT && table->active & 1; side++)
         for (int k = 0; k < work->radius; k++) {
             struct NAME(image) *image = &work->outside[side][k];
@@ -56,6 +57,7 @@ static void NAME(work_init)(struct NAME(work) * work, const struct tile *tile)
             image->negative = negative;
             image->plain =
                 image->lifts < 0 && !negative && image->at >= x->first && image->at <= x->last;
+            work->plain &= image->plain;
         }
 }
 
@@ -74,24 +76,38 @@ static REAL NAME(outside)(const struct NAME(work) * work, const REAL *f,
     return image->negative ? -value : value;
 }
 
+/* What of row_fill()'s row lies beyond a side or is imposed. Apart, since the common case is short.
+ */
+__attribute__((noinline)) static void NAME(row_outside)(const struct NAME(work) * work, REAL *row,
+                                                        const REAL *f, int64_t begin, int64_t end)
+{
+    const struct table_axis *x = &work->view.table->axis_of[AXIS_X];
+    const int64_t from = begin - work->radius, to = end + work->radius;
+    for (int64_t i = from; i < 0; i++)
+        row[i - begin] = NAME(outside)(work, f, &work->outside[SIDE_LOW][-1 - i]);
+    for (int64_t i = x->n; i < to; i++)
+        row[i - begin] = NAME(outside)(work, f, &work->outside[SIDE_HIGH][i - x->n]);
+    for (int64_t i = from < 0 ? 0 : from; i < x->first; i++)
+        row[i - begin] = (REAL)x->side[SIDE_LOW].value.number;
+    for (int64_t i = (to > x->n ? x->n : to) - 1; i > x->last; i--)
+        row[i - begin] = (REAL)x->side[SIDE_HIGH].value.number;
+}
+
 /* Points [begin, end) of the line f, at `row`, with their neighbours along x beside them, as sides
  * of x have them. */
 static void NAME(row_fill)(const struct NAME(work) * work, REAL *row, const REAL *f, int64_t begin,
                            int64_t end)
 {
-    const struct table_axis *x = &work->view.table->axis_of[AXIS_X];
-    const int64_t n = x->n, radius = work->radius;
+    const int64_t n = work->view.table->axis_of[AXIS_X].n, radius = work->radius;
     const int64_t low = begin < radius ? 0 : begin - radius;
     const int64_t high = end > n - radius ? n : end + radius;
-    for (int64_t i = begin - radius; i < 0; i++)
-        row[i - begin] = NAME(outside)(work, f, &work->outside[SIDE_LOW][-1 - i]);
-    for (int64_t i = n; i < end + radius; i++)
-        row[i - begin] = NAME(outside)(work, f, &work->outside[SIDE_HIGH][i - n]);
+    for (int64_t i = begin - radius; work->plain && i < 0; i++)
+        row[i - begin] = f[work->outside[SIDE_LOW][-1 - i].at];
+    for (int64_t i = n; work->plain && i < end + radius; i++)
+        row[i - begin] = f[work->outside[SIDE_HIGH][i - n].at];
     memcpy(row + (low - begin), f + low, (size_t)(high - low) * sizeof *f);
-    for (int64_t i = low; i < x->first; i++)
-        row[i - begin] = (REAL)x->side[SIDE_LOW].value.number;
-    for (int64_t i = high - 1; i > x->last; i--)
-        row[i - begin] = (REAL)x->side[SIDE_HIGH].value.number;
+    if (!work->plain)
+        NAME(row_outside)(work, row, f, begin, end);
 }
 
 /* Where the first row is put. Its address differs by half a page from that of `out`, which is
@@ -198,9 +214,12 @@ static void NAME(run_centred)(struct NAME(work) * work, const struct NAME(run) *
     for (int k = -reach; lines.along_z && k < count + reach; k++)
         lines.in[PLAN_RADIUS + k] = NAME(source_line)(&sources[of[AXIS_Z]], table, y, z + k);
     for (int k = 0; k < count; k++) {
-        lines.x[k] = NAME(source_line)(&sources[of[AXIS_X]], table, y, z + k);
-        lines.f[k] =
-            loops->kind.y ? NAME(source_line)(&sources[of[AXIS_Y]], table, y, z + k) : lines.x[k];
+        lines.x[k] = lines.along_z && of[AXIS_X] == of[AXIS_Z]
+                         ? lines.in[PLAN_RADIUS + k]
+                         : NAME(source_line)(&sources[of[AXIS_X]], table, y, z + k);
+        lines.f[k] = loops->kind.y && of[AXIS_Y] != of[AXIS_X]
+                         ? NAME(source_line)(&sources[of[AXIS_Y]], table, y, z + k)
+                         : lines.x[k];
         lines.out[k] = run->out[b + k] - run->begin;
     }
     for (int m = -reach; loops->kind.y && m <= reach; m++)

@@ -60,6 +60,7 @@ struct NAME(work) {
         bool negative; /* … of −f … */
         int lifts;     /* … or of twice the value of this side of x − f; −1: of none */
     } outside[SIDE_COUNT][PLAN_RADIUS];
+    bool plain;                  /* all of these are, and none is imposed */
     REAL row[LINES * ROW];       /* points with their neighbours along x beside them */
     REAL block[LINES * WAITING]; /* lines that wait to be streamed */
     /* A block of any line, by its table. */
