@@ -4,6 +4,14 @@
 #include <string.h>
 #include <strings.h>
 
+/* Words of the field, and of other libraries, for names of this project. */
+static const struct {
+    const char *word, *name;
+} synonyms[] = {{"alpha", "diffusivity"},  {"bc", "boundary"},       {"dirichlet", "value"},
+                {"dx", "spacing"},         {"dy", "spacing"},        {"dz", "spacing"},
+                {"h", "spacing"},          {"kappa", "diffusivity"}, {"laplace", "laplacian"},
+                {"neumann", "derivative"}, {"robin", "mixed"}};
+
 enum { WORD_BYTES = 32 }; /* longer ones are near to nothing: no name is as long */
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -44,6 +52,9 @@ static uint32_t edits_between(const char *a, const char *b)
 void near_begin(struct near *near, const char *word)
 {
     *near = (struct near){.word = word};
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+        if (strcasecmp(word, synonyms[i].word) == 0)
+            near->word = synonyms[i].name;
 }
 
 void near_try(struct near *near, const char *name)

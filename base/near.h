@@ -18,8 +18,9 @@ struct near {
 /* Begin with the word that was given. */
 void near_begin(struct near *near, const char *word);
 
-/* Is this name near to it? Names differ by few letters that are wrong, missing, too many or swapped
- * (fewer for short words), or the word is the beginning of the name. Case does not count. */
+/* Is this name near to it, or meant by it ("dx": spacing)? Names differ by few letters that are
+ * wrong, missing, too many or swapped (fewer for short words), or the word is the beginning of the
+ * name. Case does not count. */
 void near_try(struct near *near, const char *name);
 
 /* "; did you mean a, b or c?", or "" where none was near. */

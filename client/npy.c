@@ -59,7 +59,7 @@ static bool read_descr(const msgpack_object *descr, struct fdclient_array *array
     array->dtype = object_is(descr, "<f8") ? FDCLIENT_F64 : FDCLIENT_F32;
     return array->dtype == FDCLIENT_F64 || object_is(descr, "<f4") ||
            error_set(error, "FILE", "",
-                     "a .npy of type '%s': only <f4 and <f8 are taken (astype('<f4'))",
+                     "a .npy of type '%s': only <f4 and <f8 are accepted (astype('<f4'))",
                      object_quote(descr).text);
 }
 

@@ -154,7 +154,7 @@ static bool check_steps(const struct job *job, double max_work, struct failure *
     if (!(work <= max_work) || job->steps > INT64_MAX / 8)
         return failure_set_limit(failure, STATUS_TOO_LARGE, has_steps ? "steps" : "f", work,
                                  max_work,
-                                 "points times steps%s is %.6g; at most %.6g are taken in one job",
+                                 "points times steps%s is %.6g; one job may have at most %.6g",
                                  passes > 1 ? " times a step's passes"
                                  : each > 1 ? " times a 16th of the stencil's points"
                                             : "",
@@ -252,8 +252,8 @@ static bool check_time_step(const struct job *job, struct failure *failure)
     if (!job->allow_unstable && !(job->dt <= dt_max * (1 + STABILITY_SLACK)))
         return failure_set_limit(
             failure, STATUS_UNSTABLE, "dt", job->dt, dt_max,
-            "dt is %.9g; the largest stable step is %.9g (allow_unstable takes "
-            "it all the same)",
+            "dt is %.9g; the largest stable step is %.9g (allow_unstable accepts "
+            "a larger one)",
             job->dt, dt_max);
     for (int a = 0; a < job->axes; a++) {
         const double h = job->spacing[a], most = most_of((enum dtype)job->dtype);

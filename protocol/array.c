@@ -31,7 +31,7 @@ static bool find_element(const msgpack_object *object, struct array_element *ele
 static bool refuse_structured(const char *parameter, struct failure *failure)
 {
     return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                       "structured types are not taken; send each member as an array");
+                       "structured types are not accepted; send each member as an array");
 }
 
 /* `integers`: they are taken, too. */
@@ -53,18 +53,18 @@ static bool read_element(const msgpack_object *object, const char *parameter, bo
     const struct quoted name = object_quote(object);
     if (length >= 3 && bytes[0] == '>')
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "the byte order of %s is not taken; convert to little-endian (<%s)",
+                           "the byte order of %s is not accepted; convert to little-endian (<%s)",
                            name.text, name.text + 1);
     const char letter = length >= 3 && (bytes[0] == '<' || bytes[0] == '|') ? bytes[1]
                         : object_is(object, "|O")                           ? 'O'
                                                                             : '\0';
     if (letter == 'b' || (!integers && (letter == 'i' || letter == 'u')))
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "%s type %s is not taken; convert to float32 or float64",
+                           "%s type %s is not accepted; convert to float32 or float64",
                            letter == 'b' ? "boolean" : "integer", name.text);
     if (letter == 'c')
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "complex type %s is not taken; send the real and imaginary parts",
+                           "complex type %s is not accepted; send the real and imaginary parts",
                            name.text);
     const char *const what = letter == 'O'                    ? ", an array of Python objects"
                              : letter == 'U' || letter == 'S' ? ", an array of strings"
@@ -125,8 +125,8 @@ static bool check_kind(const msgpack_object *kind, const char *parameter, struct
     if (object_is(kind, "V"))
         return refuse_structured(parameter, failure);
     return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                       object_is(kind, "O") ? "arrays of objects (pickles) are not taken"
-                                            : "arrays of kind \"%s\" are not taken",
+                       object_is(kind, "O") ? "arrays of objects (pickles) are not accepted"
+                                            : "arrays of kind \"%s\" are not accepted",
                        object_quote(kind).text);
 }
 
@@ -321,8 +321,7 @@ bool numbers_read(const msgpack_object *object, const char *parameter, struct ar
     }
     if (object_find(object, "field") || object_find(object, "region"))
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "its numbers come with the request, as a list or an inline array; no "
-                           "field or region is taken");
+                           "must be a list of numbers or an inline array, and no field or region");
     if (object->type != MSGPACK_OBJECT_MAP)
         return invalid_argument(failure, parameter, "must be a list of numbers or an inline array");
     memset(array, 0, sizeof *array);

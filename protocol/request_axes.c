@@ -1,5 +1,6 @@
 /* Parameters that are given by axis or by side: axis, spacing, diffusivity, endpoint, and the
  * grammar of boundary, which is a word, a map that is one boundary, or a map of these by side. */
+#include "base/near.h"
 #include "protocol/request_read.h"
 
 #include <math.h>
@@ -52,10 +53,12 @@ static bool read_parts(const msgpack_object *map, const char *parameter, bool by
     const int sides = by_side ? SIDES : 0, rest = sides + AXIS_COUNT;
     const char *const *const keys = request_side_keys + SIDES - sides;
     const msgpack_object *values[SIDES + AXIS_COUNT + 1];
-    if (!object_read_map(map, parameter, keys,
-                         by_side ? "its keys are x, x-, x+, y, y-, y+, z, z-, z+ and *"
-                                 : "its keys are x, y, z and *",
-                         values, failure))
+    char rule[192] = "its keys are x, y, z and *";
+    if (by_side)
+        snprintf(rule, sizeof rule,
+                 "its keys are x, x-, x+, y, y-, y+, z, z-, z+ and *, or a kind: %s",
+                 boundary_words(BOUNDARY_HAS_VALUE, " or ").text);
+    if (!object_read_map(map, parameter, keys, rule, values, failure))
         return false;
     for (int i = rest; i >= 0; i--) { /* an axis overrides "*", a side its axis */
         const unsigned parts = i == rest   ? ALL_PARTS
@@ -88,9 +91,12 @@ static bool read_axis_number(const msgpack_object *value, const char *parameter,
     if (!object_real(value, &number))
         return request_is_array(value)
                    ? failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                                 "an array is taken for all axes together, not for one of them")
+                                 "an array of κ holds for all axes together, not for one of them")
                    : invalid_argument(failure, parameter,
-                                      "must be a number, or a map of numbers by axis");
+                                      strcmp(parameter, "spacing") == 0
+                                          ? "must be a number, a list of one number for each axis, "
+                                            "or a map by axis"
+                                          : "must be a number, or a map of numbers by axis");
     for (int a = 0; a < AXIS_COUNT; a++)
         if (axes >> a & 1)
             to[a] = number;
@@ -180,6 +186,13 @@ struct request_side {
     struct array value, constant; /* over the face, in the place of the number; ARRAY_NONE: none */
 };
 
+/* The keys of a boundary's map: the kinds' words, and these. */
+#define BOUNDARY_WORD(name, number, word, ...) word,
+#define BOUNDARY_NUMBER(name, number, ...) number,
+static const char *const keys[] = {BOUNDARY_LIST(BOUNDARY_WORD) "const", "at", "type", NULL};
+static const uint8_t kinds[] = {BOUNDARY_LIST(BOUNDARY_NUMBER)};
+enum { KINDS = sizeof kinds, KEY_CONST = KINDS, KEY_AT, KEY_TYPE, KEY_COUNT };
+
 static bool read_boundary_word(const msgpack_object *word, const char *label,
                                struct boundary *boundary, struct failure *failure)
 {
@@ -203,16 +216,16 @@ static bool read_boundary_word(const msgpack_object *word, const char *label,
     if (found >= 0)
         return invalid_argument(failure, label, "boundary %s needs its number: {\"%s\": number}",
                                 quoted.text, quoted.text);
-    return invalid_argument(failure, label, "no boundary is called \"%s\"; there are %s",
-                            quoted.text, boundary_words(0, " and ").text);
+    struct near near;
+    near_begin(&near, quoted.text);
+    for (size_t i = 0; i < KINDS; i++)
+        near_try(&near, keys[i]);
+    return near.count
+               ? invalid_argument(failure, label, "no boundary is called \"%s\"%s", quoted.text,
+                                  near_text(&near).text)
+               : invalid_argument(failure, label, "no boundary is called \"%s\"; there are %s",
+                                  quoted.text, boundary_words(0, " and ").text);
 }
-
-/* The keys of a boundary's map: the kinds' words, and these. */
-#define BOUNDARY_WORD(name, number, word, ...) word,
-#define BOUNDARY_NUMBER(name, number, ...) number,
-static const char *const keys[] = {BOUNDARY_LIST(BOUNDARY_WORD) "const", "at", "type", NULL};
-static const uint8_t kinds[] = {BOUNDARY_LIST(BOUNDARY_NUMBER)};
-enum { KINDS = sizeof kinds, KEY_CONST = KINDS, KEY_AT, KEY_TYPE, KEY_COUNT };
 
 /* Is it one boundary, such as {"value": 0}, and not a map by side? */
 static bool is_boundary_map(const msgpack_object *map)

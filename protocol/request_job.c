@@ -84,12 +84,13 @@ static bool check_coordinate_count(const struct array *given, const struct job *
     const bool repeats = job->boundary[axis][SIDE_LOW].kind == BOUNDARY_PERIODIC;
     const uint64_t count = numbers_count(given), need = job->n[axis] + repeats;
     return count == need ||
-           failure_set_limit(
-               failure, STATUS_INVALID_ARGUMENT, job_axis_place("spacing", axis).text,
-               (double)count, (double)need,
-               "%" PRIu64 " coordinates are given for %" PRIu64 " points%s", count, job->n[axis],
-               repeats ? "; a periodic axis needs one more, where its first point comes again"
-                       : "");
+           failure_set_limit(failure, STATUS_INVALID_ARGUMENT, job_axis_place("spacing", axis).text,
+                             (double)count, (double)need,
+                             "%" PRIu64 " coordinates are given for %" PRIu64 " points%s", count,
+                             job->n[axis],
+                             repeats ? "; a periodic axis needs one more: the position at which "
+                                       "its first point repeats"
+                                     : "");
 }
 
 /* Spacings; which axes have coordinates, and as many as they need. After the boundaries. */
@@ -103,8 +104,8 @@ static bool resolve_spacing(const struct request *request, struct job *job, stru
         return resolve_list_by_axis(list, job, failure);
     if (list->kind != ARRAY_NONE && job->axes > 1)
         return invalid_argument(failure, "spacing",
-                                "the array has %d axes of space; give coordinates by axis: {\"x\": "
-                                "ARRAY}",
+                                "give coordinates by axis, {\"x\": ARRAY}, or the distances of the "
+                                "%d axes of space as a list of numbers",
                                 job->axes);
     for (int a = 0; a < job->axes; a++) {
         const struct array *given = request_coordinates(request, a);
@@ -242,14 +243,14 @@ static bool resolve_time_step(const struct request *request, struct job *job,
         return true;
     const double cfl = request->cfl;
     if (job->more.scheme == SCHEME_ADI)
-        return invalid_argument(
-            failure, "cfl", "adi is stable at any step, so that none follows from cfl; give dt");
+        return invalid_argument(failure, "cfl",
+                                "adi is stable at any step, so cfl determines none; give dt");
     if (!(cfl > 0) || !isfinite(cfl))
         return invalid_argument(failure, "cfl", "cfl must be a finite number above 0; got %g", cfl);
     if (!job->allow_unstable && cfl > 1)
         return failure_set_limit(failure, STATUS_UNSTABLE, "cfl", cfl, 1,
-                                 "cfl is %.9g; steps are stable up to 1 (allow_unstable takes it "
-                                 "all the same)",
+                                 "cfl is %.9g; steps are stable up to 1 (allow_unstable accepts "
+                                 "more)",
                                  cfl);
     return job_measures(job) || choose_time_step(job, cfl, failure);
 }

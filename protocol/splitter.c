@@ -272,7 +272,7 @@ static enum splitter_event feed_header(struct splitter *s, const uint8_t *bytes,
         if (header.kind == KIND_INVALID)
             return fail_splitter(s, "0xc1 is no MessagePack type");
         if (header.kind == KIND_EXT)
-            return fail_splitter(s, "extension types are not taken");
+            return fail_splitter(s, "extension types are not accepted");
     }
     while (s->header_bytes < header.bytes && s->header_bytes < sizeof s->header && *used < length)
         s->header[s->header_bytes++] = bytes[(*used)++];

@@ -28,9 +28,9 @@ static bool full(enum status when_full, const char *whose, uint64_t limit, uint6
 {
     const bool never = need > limit;
     return failure_set_limit(failure, never ? STATUS_TOO_LARGE : when_full, NULL, need, limit,
-                             "%llu bytes more are over the limit of %s, %llu%s",
+                             "%llu bytes more would exceed the limit of %s, %llu%s",
                              (unsigned long long)need, whose, (unsigned long long)limit,
-                             never ? "" : ", of which some are taken");
+                             never ? "" : ", which are partly in use");
 }
 
 /* limit 0: there is none. */

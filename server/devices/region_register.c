@@ -29,7 +29,7 @@ static bool check_memory(struct region *region, const struct request *request,
     const int seals = fcntl(region->descriptor, F_GET_SEALS);
     if (seals < 0 || fstatfs(region->descriptor, &system) != 0 || system.f_type != TMPFS_MAGIC)
         return failure_set(failure, STATUS_UNSUPPORTED, NULL,
-                           "the descriptor is no memfd (huge pages are not taken)");
+                           "the descriptor is no memfd (huge pages are not accepted)");
     if (!(seals & F_SEAL_SHRINK) || !(seals & F_SEAL_GROW))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
                            "the memfd must be sealed: F_SEAL_SHRINK and F_SEAL_GROW");

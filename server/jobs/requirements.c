@@ -159,12 +159,11 @@ static bool check_output(const struct finding *finding, const struct array *out,
                          struct failure *failure)
 {
     const struct array_type *type = given_type(finding->user, out, place, failure);
-    if (!type || (out->kind != ARRAY_FIELD &&
-                  !region_check(finding->user, finding->device, out, finding->needs->type.bytes,
-                                true, place, failure)))
-        return false;
-    return !type->dimensions ||
-           array_check_alike(type, &finding->needs->type, place, "the result", failure);
+    const struct array_type *result = &finding->needs->type;
+    return type &&
+           (!type->dimensions || array_check_alike(type, result, place, "the result", failure)) &&
+           (out->kind == ARRAY_FIELD ||
+            region_check(finding->user, finding->device, out, result->bytes, true, place, failure));
 }
 
 /* Is the output no field that is read beside f at every step? */
@@ -265,8 +264,8 @@ static bool check_chain(const struct request_chain *chain, const struct requirem
                                  : chain->repeat > 1 ? "repeat"
                                                      : "ops",
                                  work, max_work,
-                                 "the ops' points times steps, times repeat, is %.6g; at most %.6g "
-                                 "are taken in one job",
+                                 "the ops' points times steps, times repeat, is %.6g; one job may "
+                                 "have at most %.6g",
                                  work, max_work);
     int arrays = 0;
     for (uint32_t i = 0; i < chain->answers; i++)

@@ -89,6 +89,9 @@ TABLE = [
     # boundaries: grammar
     invalid(*boundary("reflect"), "boundary", "symmetric or mirror"),
     invalid(*boundary({"type": "reflect"}), "boundary", "symmetric or mirror"),
+    invalid(*boundary("dirichlet"), "boundary", "; did you mean value?"),
+    invalid(*boundary("outflow"), "boundary", "there are periodic, one-sided"),
+    invalid(*boundary({"neumann": 0}), "boundary", 'or a kind: value, derivative, mixed, curvature, halo or constant; it has no key "neumann"'),
     invalid(*boundary("endpoint"), "boundary", "endpoint: true"),
     invalid(*boundary("open"), "boundary", '"open"'),
     invalid(*boundary({"z": "periodic"}), "boundary z", "none is z"),
@@ -146,6 +149,8 @@ TABLE = [
     invalid("laplacian", LINE, {"acuracy": 4}, "acuracy", "; did you mean accuracy?"),
     invalid("laplacian", LINE, {"stagger": "forward"}, "stagger", 'no parameter "stagger"'),
     invalid("diffusion", LINE, {"diff": 4}, "diff", "; did you mean diffusivity?"),
+    invalid("diffusion", LINE, {"dx": 0.1}, "dx", "; did you mean spacing?"),
+    invalid("laplacian", PLANE, {"spacing": numpy.array([0.1, 0.2])}, "spacing", "distances of the 2 axes"),
     *(invalid("diffusion", LINE, {name: given}, name, says) for name, given, says in (
         ("accuracy", "high", 'got "high"'), ("accuracy", True, "got true"), ("steps", 2.5, "got 2.5"), ("dt", "1", 'got "1"'),
         ("steps", None, "got nil"), ("scheme", "euler", 'got "euler"'), ("report", 2, "got 2"), ("axis", "x", "no parameter"))),

@@ -131,7 +131,7 @@ TEST(types_that_are_not_taken_are_named)
         {"'>f4'", STATUS_UNSUPPORTED, "byte order"},
         {"'>i4'", STATUS_UNSUPPORTED, "byte order"},
         {"'<c8'", STATUS_UNSUPPORTED, "complex type <c8"},
-        {"'<i4'", STATUS_UNSUPPORTED, "integer type <i4 is not taken; convert to float32"},
+        {"'<i4'", STATUS_UNSUPPORTED, "integer type <i4 is not accepted; convert to float32"},
         {"'|u1'", STATUS_UNSUPPORTED, "integer type |u1"},
         {"'<c16'", STATUS_UNSUPPORTED, "complex type <c16"},
         {"'>c16'", STATUS_UNSUPPORTED, "(<c16)"},

@@ -31,8 +31,10 @@ TEST(test_what_is_near)
     check("step", "; did you mean steps?");
     check("st", "; did you mean dt?");
     check("ste", "; did you mean stencil or steps?");
-    check("dx", "; did you mean dt?");
-    check("h", "");
+    check("df", "; did you mean dt?");
+    check("dx", "; did you mean spacing?"); /* another word for it */
+    check("Neumann", "; did you mean derivative?");
+    check("k", "");
     check("", "");
     check("quaternion", "");
     check("accuracy_of_the_whole_computation_and_more", "");
