@@ -72,13 +72,17 @@ static uint64_t number_read(const struct option *option, struct given given)
     char *end;
     errno = 0;
     unsigned long long n = strtoull(value, &end, octal ? 8 : 10);
+    const char *const rule = octal                          ? "must be an octal number"
+                             : option->kind == OPTION_BYTES ? "must be a whole number of bytes, "
+                                                              "or of K, M, G or T (powers of 1024)"
+                                                            : "must be a whole number";
     if (errno || end == value || value[0] == '-' || value[0] == '+')
-        refuse_value(given, "not a number");
+        refuse_value(given, rule);
     if (option->kind == OPTION_BYTES && *end) {
         static const char suffixes[] = "KMGT";
         const char *suffix = strchr(suffixes, *end);
         if (!suffix)
-            refuse_value(given, "the units are K, M, G and T (powers of 1024)");
+            refuse_value(given, rule);
         const int shift = 10 * (int)(suffix - suffixes + 1);
         if (n > UINT64_MAX >> shift)
             refuse_value(given, "too large");
@@ -88,7 +92,7 @@ static uint64_t number_read(const struct option *option, struct given given)
             end += 2;
     }
     if (*end)
-        refuse_value(given, octal ? "not an octal number" : "not a number");
+        refuse_value(given, rule);
     if (n < option->least || n > option->most) {
         char why[96];
         snprintf(why, sizeof why,
@@ -158,7 +162,8 @@ static void print_help(void)
     puts("Usage: fdserver [OPTION VALUE]…\n\n"
          "Serves finite-difference jobs (MessagePack-RPC over Unix sockets) from a GPU or the "
          "host.\n\n"
-         "Options; each overrides its environment variable:");
+         "Options; each overrides its environment variable. BYTES may end in K, M, G or T (powers "
+         "of 1024):");
     for (int i = 0; i < OPTION_COUNT; i++) {
         char name[64], variable[64];
         option_name(&options[i], false, name);
@@ -189,7 +194,7 @@ static void print_manual(void)
          "running jobs\n"
          "finish, others are answered with SHUTTING_DOWN.\n\n# OPTIONS\n\n"
          "An option overrides its environment variable. The service reads its variables from\n"
-         "_/etc/default/fdserver_.\n");
+         "_/etc/default/fdserver_. BYTES may end in K, M, G or T (powers of 1024).\n");
     for (int i = 0; i < OPTION_COUNT; i++) {
         char name[64], variable[64];
         option_name(&options[i], false, name);
