@@ -38,7 +38,8 @@ static bool has_place(struct ticket *ticket, uint32_t component)
     if (component == TICKET_PROBES)
         return fail(ticket, "TOO_LARGE", "there is no room for the values at the probes");
     return fail(ticket, "TOO_LARGE",
-                "the result is several arrays, and there is no room for its component %s",
+                "the result is several arrays, and there is no room for its component %s (see "
+                "fdclient_run_vector())",
                 ticket->names[component]);
 }
 

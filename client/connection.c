@@ -168,8 +168,11 @@ int connection_open(const char *address, struct fdclient_error *error)
         setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
         return descriptor;
     }
-    error_set(error, ERROR_CONNECTION, "", "cannot connect to %s: %s", at.sun_path,
-              strerror(failed));
+    error_set(error, ERROR_CONNECTION, "", "cannot connect to %s: %s%s", at.sun_path,
+              strerror(failed),
+              failed == EACCES                             ? "; it is open to its group alone"
+              : failed == ENOENT || failed == ECONNREFUSED ? "; is fdserver running?"
+                                                           : "");
     if (descriptor >= 0)
         close(descriptor);
     return -1;

@@ -10,7 +10,6 @@
 
 #include <getopt.h>
 #include <limits.h>
-#include <math.h>
 #include <string.h>
 
 enum { OPTION_IDS = PARAMS_OTHER, OPTION_MAYBE };
@@ -54,9 +53,11 @@ static const struct option_row table[] = {
     {"field", NULL, SUBMIT, "ID",
      "Use a resident field instead of a file; ID,ID,ID for a vector field.", FIELD(field)},
     {"keep", NULL, SUBMIT | CHAIN, NULL,
-     "Keep the result resident, and print its id (ID,ID,ID) instead of fetching it.", FIELD(keep)},
+     "Keep the result on the server, and print its id (ID,ID,ID) instead of fetching it.",
+     FIELD(keep)},
     {"timeout", NULL, ANY, "SECONDS",
-     "Give up if the job is not done, or the server has not answered, by then.", FIELD(timeout_s)},
+     "Give up after this time if the job is not done or the server has not answered.",
+     FIELD(timeout_s)},
     {"shape", NULL, SUBMIT | PUT, "N,N,N",
      "Shape of a file without one, slowest axis first, as in NumPy; 64x64x64 is accepted as well.",
      FIELD(shape)},
@@ -203,10 +204,8 @@ static bool value_set(struct options *options, const struct option_row *row, con
         *(bool *)place = true;
         return true;
     case PARAMS_REAL:
-        /* NaN would mean that it is not set. */
-        if (!number_read(value, strlen(value), place) || isnan(*(double *)place))
-            return wrong(error, row->name, "must be a number", value);
-        return place != &options->timeout_s || options->timeout_s > 0 ||
+        /* 0 and NaN would mean that it is not set; none of these may be negative. */
+        return (number_read(value, strlen(value), place) && *(double *)place > 0) ||
                wrong(error, row->name, "must be a number above 0", value);
     case OPTION_IDS:
         return options_ids(value, place) || wrong(error, row->name, "must be an id or some", value);

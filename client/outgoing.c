@@ -70,10 +70,13 @@ bool call_types(struct call *call, struct fdclient_error *error)
                          call->f_count);
     call->f_count = call->f ? call->f_count : 0;
     memset(call->types, 0, sizeof call->types);
-    for (uint32_t i = 0; i < call->f_count; i++)
-        if ((call->f[i].data || (described && !call->f[i].field)) && !takes_id(call->method) &&
-            !type_of(&call->f[i], &call->types[i], error))
+    for (uint32_t i = 0; i < call->f_count && !takes_id(call->method); i++) {
+        const struct fdclient_array *f = &call->f[i];
+        if (!f->data && !f->field && !described)
+            return error_set(error, "NOT_FOUND", "f", "there is no field 0, and data is NULL");
+        if ((f->data || !f->field) && !type_of(f, &call->types[i], error))
             return false;
+    }
     return true;
 }
 

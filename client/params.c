@@ -186,12 +186,12 @@ static const struct row {
 #include "protocol/parameters.inc"
 };
 
-/* NaN, NULL, false and 0 are not. */
+/* NULL, false, 0 and NaN are not. */
 static bool is_set(const struct row *row, const void *place)
 {
     static const char zeros[sizeof(uint64_t)];
-    return row->kind == PARAMS_REAL ? !isnan(*(const double *)place)
-                                    : memcmp(place, zeros, row->bytes) != 0;
+    return memcmp(place, zeros, row->bytes) != 0 &&
+           !(row->kind == PARAMS_REAL && isnan(*(const double *)place));
 }
 
 static bool member_write(msgpack_packer *packer, const struct row *row, const void *place,

@@ -31,12 +31,12 @@ TEST(test_submit)
     assert_true(isnan(o.params.dt) && isnan(o.params.cfl));
     assert_true(
         read_line(&o,
-                  "--quiet submit --op=diffusion --steps 18446744073709551615 --dt 0 --endpoint a "
+                  "--quiet submit --op=diffusion --steps 18446744073709551615 --dt 2 --endpoint a "
                   "-o out.npy --json --allow-unstable --batch 2 --retry 3",
                   &error));
     assert_string_equal(o.op, "diffusion");
     assert_null(o.params.axis);
-    assert_true(o.params.steps == UINT64_MAX && o.params.dt == 0 && isnan(o.params.cfl));
+    assert_true(o.params.steps == UINT64_MAX && o.params.dt == 2 && isnan(o.params.cfl));
     assert_string_equal(o.params.endpoint, "true");
     assert_string_equal(o.output, "out.npy");
     assert_true(o.json && o.quiet && o.params.allow_unstable);
@@ -99,6 +99,8 @@ TEST(test_wrong_usage)
                                         "submit a --steps 0",
                                         "submit a --steps 18446744073709551616",
                                         "submit a --dt nan",
+                                        "submit a --dt 0",
+                                        "submit a --cfl -1",
                                         "submit a --priority high",
                                         "submit a --priority --5",
                                         "submit a --priority 99999999999",

@@ -68,7 +68,7 @@ TEST(test_parameters)
                                   .endpoint = "x=true,y=false",
                                   .batch = 1,
                                   .steps = UINT64_MAX,
-                                  .dt = 0,
+                                  .dt = 0.25,
                                   .cfl = 0.5,
                                   .diffusivity = "[1, 2.5]",
                                   .allow_unstable = true,
@@ -84,7 +84,7 @@ TEST(test_parameters)
           "\"spacing\": {\"x\": 0.5, \"*\": 2}, "
           "\"boundary\": {\"x\": \"periodic\", \"y-\": {\"value\": 0.25}, \"*\": {\"halo\": 1}}, "
           "\"endpoint\": {\"x\": true, \"y\": false}, \"batch\": 1, "
-          "\"steps\": 18446744073709551615, \"dt\": 0, \"cfl\": 0.5, \"diffusivity\": [1, 2.5], "
+          "\"steps\": 18446744073709551615, \"dt\": 0.25, \"cfl\": 0.5, \"diffusivity\": [1, 2.5], "
           "\"allow_unstable\": true, \"progress\": true, \"priority\": -5, \"placement\": "
           "\"cuda:1\", \"timeout\": 2500000, "
           "\"detach\": true, \"out\": {\"field\": 8}, \"f\": {\"field\": 9}}]]");

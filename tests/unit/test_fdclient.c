@@ -757,6 +757,9 @@ TEST(test_a_refused_submit_leaves_the_connection_as_it_was)
     uint64_t ticket;
     assert_false(fdclient_submit(client, "laplacian", &wrong, NULL, &result, &ticket, &error));
     assert_string_equal(error.code, "INVALID_ARGUMENT");
+    const struct fdclient_array neither = {.dimensions = 1, .shape = {3}};
+    assert_false(fdclient_submit(client, "laplacian", &neither, NULL, &result, &ticket, &error));
+    assert_non_null(strstr(error.message, "data is NULL"));
     assert_false(fdclient_submit(client, "laplacian", &by_id, NULL, NULL, &ticket, &error));
     assert_string_equal(error.parameter, "result");
     scripted_get_array(client, 1, 3);
