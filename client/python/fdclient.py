@@ -2,7 +2,7 @@
 
     import fdclient
     client = fdclient.Client()                      # or Client("unix:PATH")
-    f = fdclient.empty((512, 512, 512), "f4")       # memory that the server sees: nothing is copied
+    f = fdclient.empty((512, 512, 512), "f4")       # memory shared with the server: nothing is copied
     slope = fdclient.empty(f.shape, f.dtype)
     f[:] = ...
     client.run("derivative", f, axis="x", spacing=0.1, out=slope)
@@ -14,19 +14,18 @@
     jobs = [client.submit("laplacian", f, accuracy=a) for a in (2, 4, 6, 8)]
     results = [job.result() for job in jobs]
 
-Methods and parameters are those of the wire (protocol/PROTOCOL.md). An array is a NumPy array of
-float32 or float64; a vector field is a map of them, {"x": …, "y": …, "z": …}. Arrays in memory from
-empty(), and views of it that are in C order, are named to the server; others are sent over the socket.
-A large result for which no `out` is given is copied from memory that the client keeps for such.
-Arrays and Fields stand inside parameters, too, where the wire takes them:
+protocol/PROTOCOL.md lists the methods and their parameters. An array is a NumPy array of float32 or
+float64 of shape (nz, ny, nx): x is the last axis. A vector field is a dict of arrays, {"x": …, "y": …,
+"z": …}. The server reads arrays from empty(), and their views in C order, in place; all others are sent
+over the socket. A large result without `out` is copied from shared memory that the client reuses. Arrays
+and Fields may also be parts of parameters:
 
     client.run("laplacian", f, boundary={"x-": {"value": edge}, "*": "one-sided"}, spacing={"z": heights})
 
-Neither write to an input nor read an output while its job is under way.
+Do not write to an input or read an output until its job has ended.
 
-Every call takes timeout=, in seconds (on the wire: microseconds, and of jobs alone), and raises an Error
-with the code "TIMEOUT" after it; a job is stopped then. Ctrl-C while a result is awaited cancels its job.
-Threads may share a client.
+Every call accepts timeout=, in seconds. When it expires, the call raises an Error with the code "TIMEOUT",
+and its job is stopped. Ctrl-C during the wait for a result cancels the job. Threads may share a client.
 """
 
 import array
@@ -67,8 +66,8 @@ _memories_lock = threading.Lock()
 
 
 class Error(Exception):
-    """What the server answered, and what is refused here: code, message, parameter (or None), retryable, and
-    need and limit (or None). The code is "CONNECTION" where the server is away."""
+    """An error of the server or of this module: code, message, parameter (or None), retryable, and need and
+    limit (or None). The code is "CONNECTION" if the server cannot be reached."""
 
     def __init__(self, code, message, parameter=None, retryable=False, need=None, limit=None):
         super().__init__(code, message, parameter, retryable, need, limit)
@@ -121,7 +120,8 @@ class _Memory(mmap.mmap):
 
 
 def empty(shape, dtype="f4"):
-    """A new array, zeroed, in memory that servers can be shown. It stays in RAM once one was."""
+    """A new array of zeros in memory that can be shared with servers. A job that uses the array registers its
+    memory with the server, which keeps it in RAM."""
     shape = tuple(shape) if numpy.iterable(shape) else (shape,)
     dtype = numpy.dtype(dtype)
     return numpy.ndarray(shape, dtype, _Memory(max(dtype.itemsize * math.prod(map(int, shape)), 1)))
@@ -204,10 +204,10 @@ class _Pool:
 
 
 class Field:
-    """An array that stays on the device; an input, or `out`, of other jobs. numpy.asarray(field) fetches it.
+    """An array on the device, for use as an input or `out` of jobs. numpy.asarray(field) fetches it.
 
-    One that a job has made is freed with this object, or before: by free(), at the end of a `with`, when its
-    client is closed and when Python ends. keep() leaves it on the server."""
+    A field that was created by put() or a job is freed by free(), at the end of its `with` block, with this
+    object, or with its client. After keep() it stays on the server."""
 
     def __init__(self, client, field, shape, dtype, owned=False):
         self.client, self.id, self.shape, self.dtype = client, field, tuple(shape), numpy.dtype(dtype)
@@ -222,7 +222,7 @@ class Field:
         return self.client.run("get", field=self.id, out=out, **parameters)
 
     def export(self, timeout=None, **parameters):
-        """Its memory itself, mapped in this process, too: an Export."""
+        """Map its memory in this process: an Export."""
         with self.client._sender(timeout, parameters):
             job = self.client._send("export", {"field": self.id} | parameters)
         return Export(self, *job.result())
@@ -240,7 +240,7 @@ class Field:
             self.keep()
 
     def keep(self):
-        """Leave it on the server; its id."""
+        """Leave it on the server, and return its id."""
         if self._release:
             self._release.detach()
         return self.id
@@ -254,15 +254,16 @@ class Field:
 
 
 class Export:
-    """The memory of a Field, in this process: what is written here is what jobs read, and the reverse.
+    """The memory of a Field, mapped in this process: jobs read the values written here, and the reverse.
 
         view = field.export().numpy()                  # of a server without a GPU
         view = cupy.asarray(field.export())            # of a GPU: nothing is copied; or
         view = torch.from_dlpack(field.export())       # jax.dlpack.from_dlpack(), cupy.from_dlpack()
 
-    The server orders its own jobs alone: read after a job's result, and before a job is submitted that reads
-    what was written here, wait for that (cupy.cuda.Device().synchronize()). Arrays keep the mapping. The memory
-    counts as yours until the Field is freed and this client is closed, and holds anything after both."""
+    The server does not order accesses of this process: read after a job's result has arrived, and complete your
+    writes (cupy.cuda.Device().synchronize()) before you submit a job that reads them. Arrays keep the mapping.
+    The memory is charged to you until the Field is freed and this client is closed; then its contents are
+    undefined."""
 
     def __init__(self, field, answer, descriptor):
         if not descriptor:
@@ -280,7 +281,7 @@ class Export:
                 raise Error("UNSUPPORTED", f"memory of the kind {self.kind!r} is not known here")
 
     def numpy(self):
-        """An array over it; of a GPU: UNSUPPORTED."""
+        """A NumPy array of it. UNSUPPORTED if the memory is a GPU's."""
         if self.kind != "memory":
             raise Error("UNSUPPORTED", f"the field is on {self.device}, not in the host's memory")
         return self._array
@@ -406,14 +407,14 @@ class _CudaMemory:
 
 
 def op(name, f, out=None, **parameters):
-    """An operator of a chain."""
+    """An operator for Client.chain()."""
     return {"op": name, "f": f} | ({} if out is None else {"out": out}) | parameters
 
 
 class Job:
-    """A request under way. Once it is done, `report` is what the answer says of the result (where
-    report=True; of a vector field a map by axis), `dt` the time step of a diffusion, and `probes` the
-    values at its probes, [steps + 1, probes]."""
+    """A request that was sent. After its answer, `report` is the report (if report=True; for a vector field a
+    dict by axis), `dt` the time step of a diffusion, and `probes` the values at its probes, an array
+    [steps + 1, probes]."""
 
     def __init__(self, client, msgid, out, progress, deadline=None, written=()):
         self._client, self._msgid, self._out, self._progress = client, msgid, out, progress
@@ -423,20 +424,20 @@ class Job:
         self.report = self.dt = self.probes = None
 
     def done(self):
-        """Has it been answered? Does not wait."""
+        """Has it been answered? Returns at once."""
         return self._client._until(lambda: self._done, 0)
 
     def result(self, timeout=None):
-        """Wait for it: an array, a Field, a map of them by axis, or what else the method gives. With a
-        timeout no longer than that; the job goes on then, and may be waited for again."""
+        """Wait for the result: an array, a Field, a dict of them by axis, or for other methods the answer. If
+        this timeout expires, the job continues, and result() may be called again."""
         self._wait(lambda: self._done, self._deadline if timeout is None else time.monotonic() + timeout)
         if self._error:
             raise self._error
         return self._result
 
     def snapshots(self):
-        """Those of a job with every=N, as they come: (step, time, array), or a Field with snapshot="field".
-        The job goes on when they are read: here, or by whatever waits for something."""
+        """The snapshots of a job with every=N, as they arrive: (step, time, array), with snapshot="field" a
+        Field instead of the array. The job waits until they are read, here or by any call that waits."""
         while True:
             while self._snapshots:
                 yield self._snapshots.popleft()
@@ -445,7 +446,7 @@ class Job:
             self._wait(lambda: self._snapshots or self._done, self._deadline)
 
     def cancel(self):
-        """"cancelled", "already_done" or "not_found"; a cancelled job's result() raises."""
+        """Cancel it: "cancelled" (then result() raises), "already_done" or "not_found"."""
         return _in_answer(self._client.call("cancel", msgid=self._msgid), "state")
 
     def _wait(self, done, deadline):
@@ -460,7 +461,8 @@ class Job:
 
 
 class Client:
-    """A connection. timeout, in seconds, is that of each call that is given none, and of connecting."""
+    """A connection to the server at address ("unix:PATH"; by default $FDSERVER_SOCKET or the usual socket).
+    timeout, in seconds, applies to connecting and to each call without its own."""
 
     def __init__(self, address=None, timeout=None):
         path = address or os.environ.get("FDSERVER_SOCKET") or _default_path()
@@ -473,7 +475,10 @@ class Client:
             self._socket.connect(path.removeprefix("unix:"))
         except OSError as error:
             self._socket.close()
-            raise Error("CONNECTION", f"cannot connect to {path}: {error.strerror or error}", None, True) from None
+            hint = {errno.EACCES: "; it is open to its group alone", errno.ENOENT: "; is fdserver running?",
+                    errno.ECONNREFUSED: "; is fdserver running?"}.get(error.errno, "")
+            reason = f"cannot connect to {path}: {error.strerror or error}{hint}"
+            raise Error("CONNECTION", reason, None, True) from None
         self._socket.setblocking(False)
         self._packer = msgpack.Packer()
         self._unpacker = msgpack.Unpacker(max_buffer_size=0, strict_map_key=False)
@@ -494,7 +499,7 @@ class Client:
         weakref.finalize(self, _say_last, self._socket, self._gone, os.getpid())
 
     def close(self):
-        """Free its Fields, and break off its jobs."""
+        """Free its Fields, cancel its jobs, and disconnect."""
         for reference in self._fields.valuerefs():     # at once: other threads may add some
             field = reference()
             if field and field._release:
@@ -517,8 +522,8 @@ class Client:
         self.close()
 
     def submit(self, method, f=None, out=None, progress=None, timeout=None, **parameters):
-        """Begin a job. `f` and `out` are arrays, Fields or maps of them by axis; `out` may also be
-        "field": a new one. progress(done, total) is called while somebody waits."""
+        """Begin a job, and return it. `f` and `out` are arrays, Fields or dicts of them by axis; out="field"
+        makes a new Field. progress(done, total) is called while a thread waits for an answer."""
         with self._sender(timeout, parameters if method not in _QUICK_METHODS else None):
             if f is not None:
                 parameters["f"] = _each(f, self._operand)
@@ -541,12 +546,12 @@ class Client:
                 raise
 
     def run(self, method, f=None, out=None, progress=None, timeout=None, **parameters):
-        """The same, and wait for its result."""
+        """submit() a job, and wait for its result."""
         return self.submit(method, f, out, progress, timeout, **parameters).result()
 
     def dry_run(self, method, f, out=None, timeout=None, **parameters):
-        """What the job would take, without running it: a map with "bytes" and "seconds" of "device", and
-        diffusion's "dt" and "dt_max". Of arrays the shape and type alone are looked at."""
+        """The cost of a job, without running it: a dict of "bytes", "seconds" and "device", for diffusion also
+        "dt" and "dt_max". Only the shapes and types of arrays are sent."""
         with self._sender(timeout, parameters):
             parameters |= {"f": _each(f, self._described), "dry_run": True}
             self._name_operands(parameters, self._described)
@@ -555,19 +560,19 @@ class Client:
         return job.result()
 
     def chain(self, *ops, out=None, timeout=None, **parameters):
-        """Several operators in one request, and its result; op() makes each. What one gives is called by
-        its `out`, a name or a Field, and by that name it is another's `f`. `out` here is "field", or a map
-        by name of "inline" and "field".
+        """Run several operators, each made by op(), in one request, and return its result. `out` of an operator
+        is a name for its result, which later operators take as `f`, or a Field. `out` of the chain is "field",
+        or a dict from names to "inline" or "field".
 
             client.chain(fdclient.op("gradient", f, out="g"), fdclient.op("divergence", "g"))
 
-        With dry_run=True what it would take, as dry_run() has it, and of each of its "ops".
+        With dry_run=True it returns the cost, as dry_run() does, with that of each of its "ops".
         """
         if len(ops) == 1 and isinstance(ops[0], (list, tuple)):
             ops = ops[0]
         for each in ops:
             if not isinstance(each, dict):
-                raise _invalid(f"its operators are what op() makes; got {_kind(each)}", "ops")
+                raise _invalid(f"must be operators, each made by fdclient.op(); got {_kind(each)}", "ops")
         with self._sender(timeout, parameters):
             read = self._described if parameters.get("dry_run") else self._operand
             parameters["ops"] = [{name: _each_array(value, read if name in ("f", *_OPERANDS) else self._operand, name)
@@ -578,13 +583,13 @@ class Client:
         return job.result()
 
     def call(self, method, timeout=None, **parameters):
-        """A method without arrays, such as info, stats and list: its result."""
+        """Call a method without arrays, such as info, stats or list, and return its result."""
         with self._sender(timeout, parameters if method not in _QUICK_METHODS else None):
             job = self._send(method, parameters)
         return job.result()
 
     def fields(self):
-        """Your resident fields: maps as `list` answers them, however many there are."""
+        """All your resident fields, as the dicts of the method `list`."""
         fields, page = [], [None]
         while page:
             page = self.call("list", after=fields[-1]["field"] if fields else 0, limit=4096)["fields"]
@@ -592,7 +597,7 @@ class Client:
         return fields
 
     def put(self, f, **parameters):
-        """Keep an array on the device."""
+        """Copy an array to the device, and return its Field."""
         f = _array(f)
         field = _in_answer(self.run("put", f, **parameters), "field")
         self._fields[field] = made = Field(self, field, f.shape, f.dtype, True)

@@ -413,6 +413,7 @@ def test_what_would_lose_something_is_refused(unchanged, numpy_client):
             (lambda: numpy_client.dry_run("laplacian", object()), "f", "got object"),
             (lambda: numpy_client.chain("gradient"), "ops", "got str"),
             (lambda: numpy_client.call("ping", what={1}), None, "cannot be sent.*set"),
+            (lambda: numpy_client.run("laplacian", f, out=fdclient.empty((3, 3))), "out", r"\[3, 3\].*\[8, 8\]"),
             (lambda: numpy_client.run("laplacian", f, out=numpy.empty((8, 9), "f4")), "out", r"\(8, 8\).*\(8, 9\)")):
         with pytest.raises(fdclient.Error, match=says) as caught:
             call()
