@@ -6,19 +6,19 @@
  *     struct fdclient *client = fdclient_open(NULL, &error);
  *     struct fdclient_params params = FDCLIENT_PARAMS;
  *     params.axis = "x"; params.spacing = "0.1";
- *     struct fdclient_array f = {FDCLIENT_F32, 3, {64, 64, 64}, data};
+ *     struct fdclient_array f = {FDCLIENT_F32, 3, {64, 64, 64}, data, 0};
  *     struct fdclient_result result = {.data = derivative, .capacity = sizeof derivative};
  *     if (fdclient_run(client, "derivative", &f, &params, &result, &error)) …
  *     fdclient_close(client);
  *
  * Asynchronous use: fdclient_submit() any number of jobs, watch fdclient_descriptor() for
- * fdclient_events() in your own loop, call fdclient_process() when it is ready, and take what is
- * complete with fdclient_next(). Nothing there blocks.
+ * fdclient_events() in your own loop, call fdclient_process() when it is ready, and take completed
+ * jobs with fdclient_next(). None of these blocks.
  *
- * Arrays of 64 KiB and more are copied through memory that client and server share, where the
- * server offers that; those in memory from fdclient_alloc() are not even copied. The rest, and
- * everything where FDCLIENT_TRANSPORT is "socket" in the environment, goes over the socket;
- * "region" makes every array go through shared memory, or the job fail (results of "chain" and
+ * Arrays of 64 KiB and more are copied through memory that client and server share, if the server
+ * offers that; arrays in memory from fdclient_alloc() are not copied at all. All others go over the
+ * socket. In the environment, FDCLIENT_TRANSPORT=socket sends all arrays over the socket, and
+ * FDCLIENT_TRANSPORT=region all through shared memory, or the job fails (results of "chain" and
  * "hessian" always come over the socket).
  *
  * Threads: one client is used by one thread at a time; different clients are independent.
@@ -42,7 +42,7 @@ extern "C" {
 enum fdclient_dtype { FDCLIENT_F32, FDCLIENT_F64 };
 
 struct fdclient_error {
-    /* As on the wire: "INVALID_ARGUMENT", …; "CONNECTION" where the server is away. */
+    /* As on the wire: "INVALID_ARGUMENT", …; "CONNECTION" if the server cannot be reached. */
     char code[24];
     char parameter[48]; /* the parameter at fault, or "" */
     char message[256];  /* a sentence */
@@ -51,19 +51,20 @@ struct fdclient_error {
     double need, limit;
 };
 
-/* An array in C order; shape[dimensions − 1] is x. Or a resident field: data NULL and field set. */
+/* An array in C order: shape[dimensions − 1] is the length of x, which is contiguous (Fortran's
+ * f(nx, ny, nz) has the shape {nz, ny, nx}). Or a resident field: data NULL, its id in field. */
 struct fdclient_array {
     enum fdclient_dtype dtype;
     uint32_t dimensions;
     uint64_t shape[FDCLIENT_DIMENSIONS];
     const void *data; /* borrowed until the job is complete */
-    uint64_t field;   /* used where data is NULL */
+    uint64_t field;   /* used if data is NULL */
 };
 
-/* Parameters of an operator, named as on the wire (protocol/PROTOCOL.md). What is NULL, 0 or NAN is
- * not sent, and the server's default holds. The strings take one value ("0.1", "periodic"), a map
- * ("x=0.1,y=0.2"; "x=periodic,y-=value:0,y+=derivative:0", "*" for the rest), a list ("0,1,3") or,
- * where the wire takes more, JSON ("{\"x\": […]}"). A resident field is "field:ID". */
+/* Parameters of an operator, named as on the wire (protocol/PROTOCOL.md). A member that is NULL, 0,
+ * false or NAN is not sent, and the server's default applies. A string is one value ("0.1",
+ * "periodic"), a map ("x=0.1,y=0.2"; "x=periodic,y-=value:0,y+=derivative:0", "*" for the rest), a
+ * list ("0,1,3") or JSON ("{\"x\": […]}"). A resident field is "field:ID". */
 struct fdclient_params {
     const char *axis;     /* derivative, interpolate: "x", "y", "z" or a NumPy axis number; of a
                              mixed derivative "x,y" */
@@ -73,43 +74,43 @@ struct fdclient_params {
     const char *spacing;  /* of the points, or coordinates */
     const char *boundary; /* a kind of protocol/PROTOCOL.md with its numbers: "periodic", "value:V",
                              "mixed:V:CONST"; half a cell outside "value:V@face". V, CONST: a
-                             number, or field:ID over the face */
+                             number, or field:ID of values over the face */
     const char *endpoint; /* "true", "false", or per axis */
-    uint32_t batch;
+    uint32_t batch;       /* the number of leading axes that are a batch */
     const char *coefficient;       /* laplacian: field:ID */
     const char *offsets, *weights; /* stencil: "[[-1],[0],[1]]", "0.25,0.5,0.25" */
     uint64_t steps;                /* diffusion, stencil */
-    double dt, cfl;                /* diffusion: one of them */
+    double dt, cfl;                /* diffusion: exactly one of them */
     const char *diffusivity;       /* diffusion: numbers, or field:ID */
     const char *source;            /* diffusion: a number, or field:ID */
     const char *scheme;            /* diffusion: "forward-euler", "rk4", "adi" */
     const char *probes;            /* diffusion: indices as JSON, "[[0,7],[3,-1]]": result.probes */
     bool allow_unstable;           /* diffusion */
     bool progress;                 /* diffusion: call on_progress */
-    uint64_t every;       /* diffusion, stencil: on_snapshot after so many steps, and so on */
-    const char *snapshot; /* … "notify" (default), or "field": it becomes one */
-    const char *ops;      /* chain: its operators, as JSON */
-    uint64_t repeat;      /* chain: how often */
-    bool report;          /* result.json says what is in the result, and how far it may be off */
-    bool dry_run;         /* do not run it: result.json says what it would take. Arrays that are not
-                             resident need only their shape and dtype */
-    int priority;         /* −100 to 100: among your jobs the highest goes first */
-    const char *placement; /* not get: the name of a device, "cuda:1"; or "spread": by the waiting
-                              work alone; by default where the job is expected to finish first */
-    uint64_t timeout_us;   /* from its receipt; "TIMEOUT" where it is not done then */
-    bool detach;           /* it continues without the connection; out_is_field set too */
-    bool out_is_field;     /* keep the result resident: result.field */
-    uint64_t out_field[FDCLIENT_AXES]; /* overwrite this field, or those of a vector's components
-                                          (out_is_field set too) */
-    uint64_t after, limit;             /* list: fields of ids above that one; so many at most */
+    uint64_t every;        /* diffusion, stencil: call on_snapshot after every so many steps */
+    const char *snapshot;  /* … "notify" (default): with the array; "field": with a new field */
+    const char *ops;       /* chain: its operators, as JSON */
+    uint64_t repeat;       /* chain: the number of rounds */
+    bool report;           /* result.json describes the result and estimates its error */
+    bool dry_run;          /* do not run the job: result.json has its cost. Arrays that are not
+                              resident need only their shape and dtype */
+    int priority;          /* −100 to 100: of your waiting jobs, the highest runs first */
+    const char *placement; /* not get: the name of a device, "cuda:1"; or "spread": the one with
+                              the least waiting work; by default the one to finish first */
+    uint64_t timeout_us;   /* from the request's receipt; a job not done by then is "TIMEOUT" */
+    bool detach;           /* the job continues after its connection ends; needs out_is_field */
+    bool out_is_field;     /* keep the result on the server: result.field */
+    uint64_t out_field[FDCLIENT_AXES]; /* overwrite this field, or one for each component of a
+                                          vector; needs out_is_field */
+    uint64_t after, limit;             /* list: only ids above `after`, `limit` fields at most */
 };
 #define FDCLIENT_PARAMS                                                                            \
     {                                                                                              \
         .dt = __builtin_nan(""), .cfl = __builtin_nan("")                                          \
     }
 
-/* Where a result goes. Set data and capacity to receive into memory of your own (bytes are read
- * from the socket straight into it), or leave both 0: the client allocates and you free(data). */
+/* The place of a result. Set data and capacity to receive it into memory of your own, or leave both
+ * 0: then the client allocates memory, and you free(data). */
 struct fdclient_result {
     void *data;
     size_t capacity; /* of data, bytes; a larger result is an error, and is read and dropped */
@@ -119,10 +120,10 @@ struct fdclient_result {
     uint64_t shape[FDCLIENT_DIMENSIONS];
     uint64_t bytes;
     uint64_t field;                 /* the result stayed resident */
-    struct fdclient_result *probes; /* of a job with probes: where their values go, [steps + 1,
-                                       probes]; a result as this one, of yours; or NULL */
-    char *json; /* dry_run, and methods without an array: the answer; of a report it (in the first
-                   result); free() it */
+    struct fdclient_result *probes; /* of a job with probes: the place of their values,
+                                       [steps + 1, probes]; or NULL */
+    char *json; /* the answer of a dry_run or of a method without arrays, or the report (in the
+                   first result); free() it */
 };
 
 struct fdclient;
@@ -133,8 +134,8 @@ struct fdclient;
 struct fdclient *fdclient_open(const char *address, struct fdclient_error *error);
 void fdclient_close(struct fdclient *client);
 
-/* Blocking: one operator ("derivative", "laplacian", "diffusion"), start to end. For those that
- * take or give vector fields, and for "hessian", see fdclient_run_vector(). */
+/* Run one operator ("derivative", "laplacian", "diffusion"), and wait for its result. params may be
+ * NULL. For operators with vector fields, and for "hessian", see fdclient_run_vector(). */
 bool fdclient_run(struct fdclient *client, const char *operator_name,
                   const struct fdclient_array *f, const struct fdclient_params *params,
                   struct fdclient_result *result, struct fdclient_error *error);
@@ -143,37 +144,38 @@ bool fdclient_put(struct fdclient *client, const struct fdclient_array *f, uint6
 bool fdclient_get(struct fdclient *client, uint64_t field, struct fdclient_result *result,
                   struct fdclient_error *error);
 bool fdclient_free(struct fdclient *client, uint64_t field, struct fdclient_error *error);
-/* The memory of a resident field, for this process to map, too: what is written there is what jobs
- * read, and the reverse. The server orders its own jobs alone: do not read or write it while a job
+/* The memory of a resident field, for this process to map: jobs read the values written there, and
+ * the reverse. The server does not order your accesses: do not read or write the memory while a job
  * uses the field. */
 struct fdclient_export {
     char kind[8];    /* "memory": mmap() the descriptor; "cuda": cuMemImportFromShareableHandle() */
-    char device[24]; /* the server's name of it: "host", "cuda:0" */
-    char uuid[37];   /* of a GPU, as cuDeviceGetUuid() has it, in hexadecimal with hyphens; or "" */
-    int descriptor;  /* yours to close; what is mapped stays. −1 after an error */
-    uint64_t bytes;  /* of the memory, in which the array begins at: */
-    uint64_t offset;
+    char device[24]; /* the server's name of the device: "host", "cuda:0" */
+    char uuid[37];   /* of a GPU, from cuDeviceGetUuid(), in hexadecimal with hyphens; or "" */
+    int descriptor;  /* close it; mappings remain. −1 after an error */
+    uint64_t bytes;  /* of the memory */
+    uint64_t offset; /* of the array in it */
     enum fdclient_dtype dtype;
     uint32_t dimensions;
     uint64_t shape[FDCLIENT_DIMENSIONS];
 };
-/* Blocking; after the jobs on the field that were submitted before. The memory counts as yours
- * until the field is freed and the client is closed, and holds anything after both. */
+/* Blocking; takes effect after earlier jobs on the field. The memory is charged to you until the
+ * field is freed and the client is closed; then its contents are undefined. */
 bool fdclient_export(struct fdclient *client, uint64_t field, struct fdclient_export *exported,
                      struct fdclient_error *error);
 /* A method without parameters ("ping", "info", "stats", "list"): its result as JSON, which you
- * free(*json). Of more than 4,096 fields `list` is "TOO_LARGE": fdclient_run() with params.limit
- * and, from the second answer on, the last id of the one before as params.after. */
+ * free(*json). For more than 4,096 fields "list" is "TOO_LARGE": call it through fdclient_run()
+ * with params.limit and, from the second call on, the last id so far as params.after. */
 bool fdclient_call(struct fdclient *client, const char *method, char **json,
                    struct fdclient_error *error);
 
-/* done and total in time steps. Called from whatever waits or processes; it must not use the
- * client. */
+/* done and total in time steps. Called by functions that wait, and by fdclient_process(); it must
+ * not use the client. */
 typedef void fdclient_progress(void *context, uint64_t ticket, uint64_t done, uint64_t total);
 void fdclient_on_progress(struct fdclient *client, fdclient_progress *call, void *context);
 
-/* A snapshot of a ticket with `every`: its array, whose data stay until the call returns, or (data
- * NULL) a new resident field. Called as the other; the job continues when it has been read. */
+/* A snapshot of a ticket with `every`: its array, whose data are valid until the call returns, or
+ * (data NULL) a new resident field. The rules of fdclient_progress apply. The job continues when
+ * the snapshot has been read. */
 struct fdclient_snapshot {
     uint64_t ticket;
     uint64_t step;
@@ -190,11 +192,11 @@ bool fdclient_submit(struct fdclient *client, const char *method, const struct f
                      const struct fdclient_params *params, struct fdclient_result *result,
                      uint64_t *ticket, struct fdclient_error *error);
 
-/* The same for vector fields ("gradient", "divergence", "curl"): f is f_count arrays, a vector's
- * components in the order x, y, z, or 1; and there is room for result_count results, where a
- * vector's components come in that order, a plain array first, and the second derivatives of
- * "hessian" in the order xx, xy, xz, yy, yz, zz. A result of an axis that f does not have is left
- * with 0 bytes. Up to FDCLIENT_AXES arrays of f. */
+/* The same for vector fields ("gradient", "divergence", "curl") and "hessian". f is an array of
+ * f_count inputs: 1, or a vector's components in the order x, y, z. results has room for
+ * result_count results: one array, a vector's components in that order, or the second derivatives
+ * in the order xx, xy, xz, yy, yz, zz. Results of axes that f does not have are left with 0 bytes.
+ */
 bool fdclient_run_vector(struct fdclient *client, const char *operator_name,
                          const struct fdclient_array *f, uint32_t f_count,
                          const struct fdclient_params *params, struct fdclient_result *results,
@@ -204,32 +206,30 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
                             const struct fdclient_params *params, struct fdclient_result *results,
                             uint32_t result_count, uint64_t *ticket, struct fdclient_error *error);
 
-/* Several operators on resident fields in one request: params->ops is "[{\"op\": \"gradient\",
- * \"f\":
- * {\"field\": 7}, \"out\": \"g\"}, {\"op\": \"divergence\", \"f\": \"g\"}]", and results are those
- * of the last one. Or "chain" for fdclient_submit_vector(), without f. */
+/* Several operators on resident fields in one request. params->ops is JSON:
+ *     [{"op": "gradient", "f": {"field": 7}, "out": "g"}, {"op": "divergence", "f": "g"}]
+ * The results are those of the last operator. Asynchronous: fdclient_submit_vector() of "chain",
+ * without f. */
 bool fdclient_chain(struct fdclient *client, const struct fdclient_params *params,
                     struct fdclient_result *results, uint32_t result_count,
                     struct fdclient_error *error);
 
-/* Memory for large arrays that the server sees too: where an array's data, or a result's data and
- * capacity, lie in it (at a multiple of 16 bytes), no byte of them is copied or sent. It is
- * registered at once, which may wait for the server; where the server does not take it, and for
- * other clients, it is memory as any other. Page-aligned and zeroed. NULL: there is none. It takes
- * whole pages and a descriptor and stays in RAM, so allocate few and large ones. A result whose
- * size is not known before the reply (of get, and of a job on resident fields) goes there where its
- * capacity ends with the memory. */
+/* Memory for large arrays, shared with the server: arrays and results in it, at multiples of 16
+ * bytes, are neither copied nor sent. The call registers the memory, which may wait for the server.
+ * If the server refuses it, and for other clients, it is ordinary memory. It is page-aligned and
+ * zeroed; NULL if there is none. It stays in RAM and takes whole pages and a descriptor, so
+ * allocate few large pieces. A result whose size is unknown before the reply (of get, or of a job
+ * on resident fields) is written there only if its capacity ends with the memory. */
 void *fdclient_alloc(struct fdclient *client, size_t bytes);
-/* No job that uses it may be under way. NULL is allowed. fdclient_close() frees the rest. */
+/* No unanswered job may use the memory. NULL is allowed. fdclient_close() frees the rest. */
 void fdclient_dealloc(struct fdclient *client, void *memory);
 
 /* The descriptor to poll, and for what (POLLIN, POLLOUT or both). */
 int fdclient_descriptor(const struct fdclient *client);
 short fdclient_events(const struct fdclient *client);
 
-/* Read and write what is possible without waiting. False: the connection is broken, and every
- * ticket without a reply comes back from fdclient_next() with that error; those with one come back
- * as usual. */
+/* Read and write as much as is possible without waiting. False: the connection is broken. Then
+ * fdclient_next() returns every ticket without a reply with that error, and the others as usual. */
 bool fdclient_process(struct fdclient *client, struct fdclient_error *error);
 
 /* Take a completed ticket, in the order of completion: 1 it succeeded, −1 it failed with `error`,
@@ -239,8 +239,8 @@ int fdclient_next(struct fdclient *client, uint64_t *ticket, struct fdclient_err
 /* Wait for one ticket. */
 bool fdclient_wait(struct fdclient *client, uint64_t ticket, struct fdclient_error *error);
 
-/* Ask the server to cancel a ticket, and return at once. The ticket comes back as usual: with
- * "CANCELLED", or with its result if that was on its way already. */
+/* Ask the server to cancel a ticket, and return at once. fdclient_next() or fdclient_wait() then
+ * gives "CANCELLED", or the result if the server had begun to send it. */
 bool fdclient_cancel(struct fdclient *client, uint64_t ticket, struct fdclient_error *error);
 
 const char *fdclient_version(void);
