@@ -77,7 +77,8 @@ class Error(Exception):
     def __str__(self):
         place = f"{self.parameter}: " if self.parameter else ""
         numbers = [f"{number:.15g}" if isinstance(number, float) else number for number in (self.need, self.limit)]
-        limit = "" if self.need is None else f" (need {numbers[0]}, limit {numbers[1]})"
+        told = self.need is None or self.code == "INVALID_ARGUMENT"  # the message has the numbers
+        limit = "" if told else f" (need {numbers[0]}, limit {numbers[1]})"
         return f"{self.code}: {place}{self.message}{limit}"
 
 
