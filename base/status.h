@@ -14,7 +14,7 @@ __BEGIN_DECLS
     X(STATUS_INVALID_ARGUMENT, "INVALID_ARGUMENT", false, "a parameter is missing or wrong")       \
     X(STATUS_UNKNOWN_METHOD, "UNKNOWN_METHOD", false, "no method has that name")                   \
     X(STATUS_PROTOCOL, "PROTOCOL", false, "the bytes are not a well-formed request")               \
-    X(STATUS_NOT_FOUND, "NOT_FOUND", false, "no such field or region")                             \
+    X(STATUS_NOT_FOUND, "NOT_FOUND", false, "no field or region of yours has that id")             \
     X(STATUS_TOO_LARGE, "TOO_LARGE", false, "over a limit that waiting does not change")           \
     X(STATUS_UNSTABLE, "UNSTABLE", false, "the time step is over the stability limit")             \
     X(STATUS_UNSUPPORTED, "UNSUPPORTED", false, "well-formed, and not offered")                    \
@@ -24,7 +24,7 @@ __BEGIN_DECLS
       "the field was lost with its device's worker, or left half-written")                         \
     X(STATUS_INTERNAL, "INTERNAL", false, "a fault of the server")                                 \
     X(STATUS_DEVICE_LOST, "DEVICE_LOST", true, "the device's worker ended while it held this job") \
-    X(STATUS_OVER_BUDGET, "OVER_BUDGET", true, "memory is taken; free fields or wait")             \
+    X(STATUS_OVER_BUDGET, "OVER_BUDGET", true, "memory is in use; free fields or wait")            \
     X(STATUS_QUEUE_FULL, "QUEUE_FULL", true, "too many jobs wait already")                         \
     X(STATUS_OUT_OF_MEMORY, "OUT_OF_MEMORY", true, "there is no memory for it now")                \
     X(STATUS_SHUTTING_DOWN, "SHUTTING_DOWN", true, "the server is draining")

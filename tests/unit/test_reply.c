@@ -42,7 +42,7 @@ TEST(an_error_carries_what_applies_to_it, begin, end)
         (struct failure){.code = STATUS_OVER_BUDGET, .has_need = true, .need = 4096, .limit = 0.5};
     reply_write_failure(&packer, UINT64_MAX, &failure);
     written_as("[1, 18446744073709551615, {'code': 'OVER_BUDGET', 'message': "
-               "'memory is taken; free fields or wait', 'retryable': true, "
+               "'memory is in use; free fields or wait', 'retryable': true, "
                "'need': 4096, 'limit': 0.5}, nil]");
 }
 
