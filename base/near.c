@@ -7,10 +7,10 @@
 /* Words of the field, and of other libraries, for names of this project. */
 static const struct {
     const char *word, *name;
-} synonyms[] = {{"alpha", "diffusivity"},  {"bc", "boundary"},       {"dirichlet", "value"},
-                {"dx", "spacing"},         {"dy", "spacing"},        {"dz", "spacing"},
-                {"h", "spacing"},          {"kappa", "diffusivity"}, {"laplace", "laplacian"},
-                {"neumann", "derivative"}, {"robin", "mixed"}};
+} synonyms[] = {{"alpha", "diffusivity"}, {"bc", "boundary"},        {"device", "placement"},
+                {"dirichlet", "value"},   {"dx", "spacing"},         {"dy", "spacing"},
+                {"dz", "spacing"},        {"h", "spacing"},          {"kappa", "diffusivity"},
+                {"laplace", "laplacian"}, {"neumann", "derivative"}, {"robin", "mixed"}};
 
 enum { WORD_BYTES = 32 }; /* longer ones are near to nothing: no name is as long */
 

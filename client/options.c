@@ -250,9 +250,12 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
     const int most = o->command == COMMAND_FREE ? INT_MAX
                      : is_vector                ? least * FDCLIENT_AXES
                                                 : least;
+    if (is_submit && most > 0 && o->argument_count > most)
+        return error_set(error, "USAGE", "FILE", "%s takes %s", o->op,
+                         is_vector ? "three files at most" : "one file");
     if (o->argument_count < least || o->argument_count > most)
-        return error_set(error, "USAGE", "", "usage: fdclient %s %s", commands[o->command].name,
-                         commands[o->command].arguments);
+        return error_set(error, "USAGE", "", "the command is: fdclient %s %s",
+                         commands[o->command].name, commands[o->command].arguments);
     enum command other;
     const bool some_stdin = has_argument(o, "-");
     const bool keeps_snapshots = o->params.snapshot && strcmp(o->params.snapshot, "field") == 0;
@@ -337,7 +340,7 @@ bool options_read(struct options *options, int argc, char **argv, struct fdclien
     if (options->help || options->version)
         return true;
     if (count == 0)
-        return error_set(error, "USAGE", "", "no command (see fdclient --help)");
+        return error_set(error, "USAGE", "", "no command is given (see fdclient --help)");
     if (!command_find(argv[1], &options->command))
         return error_set(error, "USAGE", "", "no command '%.60s' (see fdclient --help)", argv[1]);
     if (!options->op)
