@@ -302,7 +302,7 @@ bool devices_open(struct devices *devices)
     devices->child_signal = signal_descriptor(SIGCHLD);
     if (devices->child_signal < 0 ||
         uv_poll_init(devices->loop, &devices->ended, devices->child_signal) != 0) {
-        log_error("the end of a worker could not be heard");
+        log_error("the end of a worker cannot be watched for");
         return false;
     }
     devices->ended.data = devices;

@@ -142,7 +142,7 @@ static void add_job(struct trace *trace, const struct traced_job *job, const str
 
 static void fail_trace(struct trace *trace, const char *what, int error)
 {
-    log_error("%s: %s: %s; no more is traced", trace->path, what, strerror(error));
+    log_error("%s: %s: %s; tracing ends", trace->path, what, strerror(error));
     if (trace->file >= 0)
         close(trace->file);
     trace->file = -1;

@@ -65,7 +65,7 @@ bool descriptors_open(struct users *users, uv_loop_t *loop, struct config *confi
 {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_max <= OWN + RESERVE) {
-        log_error("the process may have too few descriptors (ulimit -n)");
+        log_error("the process's limit of descriptors is too low (ulimit -n)");
         return false;
     }
     const uint64_t wanted =
@@ -77,9 +77,10 @@ bool descriptors_open(struct users *users, uv_loop_t *loop, struct config *confi
     users->descriptors = files.rlim_cur;
     const uint64_t connections = users->descriptors - OWN - RESERVE;
     if (config->max_connections > connections) {
-        log_warning("at most %llu connections, not %llu: the process may have %llu descriptors",
-                    (unsigned long long)connections, (unsigned long long)config->max_connections,
-                    (unsigned long long)users->descriptors);
+        log_warning(
+            "at most %llu connections, not %llu: the limit of descriptors is %llu (ulimit -n)",
+            (unsigned long long)connections, (unsigned long long)config->max_connections,
+            (unsigned long long)users->descriptors);
         config->max_connections = connections;
     }
     return lengthen_table(loop, (int)users->descriptors - 1) && passing_open(users->descriptors);
