@@ -104,10 +104,16 @@ struct fdclient_params {
                                           vector; needs out_is_field */
     uint64_t after, limit;             /* list: only ids above `after`, `limit` fields at most */
 };
+#ifdef __cplusplus
 #define FDCLIENT_PARAMS                                                                            \
     {                                                                                              \
-        .dt = __builtin_nan(""), .cfl = __builtin_nan("")                                          \
     }
+#else
+#define FDCLIENT_PARAMS                                                                            \
+    {                                                                                              \
+        0                                                                                          \
+    }
+#endif
 
 /* The place of a result. Set data and capacity to receive it into memory of your own, or leave both
  * 0: then the client allocates memory, and you free(data). */
