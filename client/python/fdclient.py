@@ -279,7 +279,7 @@ class Export:
                 self._memory = _CudaMemory(descriptor.fileno(), answer["uuid"], answer["bytes"])
                 self._address = self._memory.address + offset
             else:
-                raise Error("UNSUPPORTED", f"memory of the kind {self.kind!r} is not known here")
+                raise Error("UNSUPPORTED", f"this fdclient does not know memory of the kind {self.kind!r}")
 
     def numpy(self):
         """A NumPy array of it. UNSUPPORTED if the memory is a GPU's."""
@@ -298,7 +298,7 @@ class Export:
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         if copy or dl_device not in (None, self.__dlpack_device__()):
-            raise BufferError("its memory is lent as it is and where it is")
+            raise BufferError("its memory is exported without a copy, on its own device")
         if self.kind == "memory":
             return self._array.__dlpack__()
         shape = (ctypes.c_int64 * len(self.shape))(*self.shape)
@@ -730,7 +730,7 @@ class Client:
     def _look_whether_within(self):
         """Is it a signal handler or __del__, which its own thread would wait for, and it for its thread?"""
         if threading.get_ident() in (self._writing, self._reading):
-            raise _invalid("a signal handler or __del__ cannot ask while its thread sends or waits", None)
+            raise _invalid("a signal handler or __del__ cannot use the client while its thread sends or waits", None)
 
     def _look_whether_broken(self):
         if self._broken:
@@ -756,7 +756,7 @@ class Client:
                 if ready is None:  # another thread reads, for as long as it waits itself
                     self._poll(select.POLLOUT, time.monotonic() + _YIELD_S)
                 if ready == 0 or self._deadline is not None and time.monotonic() > self._deadline:
-                    raise Error("TIMEOUT", "the server takes no more of a request", None, True) from None
+                    raise Error("TIMEOUT", "the server takes no more bytes of a request", None, True) from None
             except OSError as error:
                 if rights and error.errno in (errno.EPERM, errno.ETOOMANYREFS):
                     descriptor = None  # none goes through: the server refuses the region

@@ -209,7 +209,8 @@ bool field_publish(struct field *field, struct failure *failure)
                    most = field->user->users->config->max_fields;
     if (own >= most)
         return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, own + 1, most,
-                                 "you have %llu fields already", (unsigned long long)own);
+                                 "you have %llu fields already; free some of them (list)",
+                                 (unsigned long long)own);
     do {
         if (!field_make_id(&field->id, failure))
             return false;
