@@ -95,8 +95,9 @@ struct fdclient_params {
     bool dry_run;          /* do not run the job: result.json has its cost. Arrays that are not
                               resident need only their shape and dtype */
     int priority;          /* −100 to 100: of your waiting jobs, the highest runs first */
-    const char *placement; /* not get: the name of a device, "cuda:1"; or "spread": the one with
-                              the least waiting work; by default the one to finish first */
+    const char *placement; /* not get: the name of a device, "cuda:1"; or "spread": the one where
+                              the least of your work waits; by default the one expected to finish
+                              first */
     uint64_t timeout_us;   /* from the request's receipt; a job not done by then is "TIMEOUT" */
     bool detach;           /* the job continues after its connection ends; needs out_is_field */
     bool out_is_field;     /* keep the result on the server: result.field */
