@@ -120,7 +120,7 @@ static void on_signal(uv_poll_t *poll, int status, int events)
 {
     struct server *server = poll->data;
     (void)status, (void)events;
-    log_info("signal %d", poll == &server->terminate ? SIGTERM : SIGINT);
+    log_info("received %s", poll == &server->terminate ? "SIGTERM" : "SIGINT");
     uv_poll_stop(&server->terminate);
     uv_poll_stop(&server->interrupt);
     drain(server);
