@@ -49,7 +49,8 @@ def test_what_is_installed(installed):
         assert os.access(prefix / "bin" / program, os.X_OK)
     assert (prefix / "include/fdclient.h").is_file()
     assert list(prefix.glob("lib/**/libfdclient.*"))
-    for document in ("README.md", "protocol/PROTOCOL.md", "docs/NUMERICS.md", "CHANGELOG.md", "LICENSE"):
+    for document in ("README.md", "protocol/PROTOCOL.md", "docs/NUMERICS.md", "CHANGELOG.md", "LICENSE",
+                     "docs/CLUSTER.md", "cluster/fdserver.sbatch", "cluster/fdserver-pod.yaml"):
         assert (prefix / "share/doc/fdserver" / document).is_file()
 
 
