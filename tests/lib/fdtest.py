@@ -590,15 +590,16 @@ def reset_peak_memory(pid):
         file.write("5")
 
 
-def as_user(uid, function):
-    """Call function() in a child process of that uid and return its result. Needs root."""
+def as_user(uid, function, gid=None):
+    """Call function() in a child process of that uid, and of the group of that number or of gid, and return its
+    result. Needs root."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
         try:
             os.setgroups([])
-            os.setgid(uid)
+            os.setgid(uid if gid is None else gid)
             os.setuid(uid)
             answer = True, function()
         except BaseException as error:
