@@ -72,9 +72,9 @@ struct flows {
 static bool flows_init(const struct weights_axis *axis, struct flows *flows)
 {
     const int64_t n = flows->n = axis->n;
-    double before = weights_gap(axis, -1);
+    double before = (double)weights_gap(axis, -1);
     for (int64_t i = 0; i < n; i++) {
-        const double after = weights_gap(axis, i);
+        const double after = (double)weights_gap(axis, i);
         if (!(before > 0 && after > 0))
             return false;
         flows->rate[SIDE_LOW][i + 1] = 2 / before / (before + after);
@@ -85,7 +85,8 @@ static bool flows_init(const struct weights_axis *axis, struct flows *flows)
         const struct weights_side *side = &axis->side[s];
         const int64_t edge = s == SIDE_LOW ? 0 : n - 1;
         const struct weights_place place = weights_map(axis, s == SIDE_LOW ? -1 : n);
-        const double h = weights_gap(axis, s == SIDE_LOW ? -1 : n - 1), v = fabs(side->mixed);
+        const double h = (double)weights_gap(axis, s == SIDE_LOW ? -1 : n - 1),
+                     v = fabs(side->mixed);
         flows->beyond[s] = place.at >= 0 && place.at < n ? place.at + 1 : -1;
         if (place.at == edge && place.sign > 0 && n > 1) /* its own image: nothing flows */
             flows->rate[s][edge + 1] = 0;

@@ -145,11 +145,11 @@ static void put_inflow(const struct making *making, const struct rows_order *giv
     struct table_row_f64 made = {
         .first = s == SIDE_LOW ? 0 : last, .step = s == SIDE_LOW ? 1 : -1, .count = job->accuracy};
     weights_real w[WEIGHTS_ACCURACY];
-    const double h = given->axis->x ? weights_gap(given->axis, s == SIDE_LOW ? 0 : last - 1)
-                                    : job->spacing[given->a];
+    const weights_real h = given->axis->x ? weights_gap(given->axis, s == SIDE_LOW ? 0 : last - 1)
+                                          : (weights_real)job->spacing[given->a];
     conductances_inflow(job->accuracy, given->axis->side[s].at_face, (int)d, w);
     for (int j = 0; j < made.count; j++)
-        made.w[j] = rounded(w[j] / (weights_real)h, job->dtype);
+        made.w[j] = rounded(w[j] / h, job->dtype);
     put_row(making, at, &made);
 }
 

@@ -139,13 +139,13 @@ static weights_real position(const struct weights_axis *axis, int64_t i)
     return at + sign * x[i];
 }
 
-double weights_gap(const struct weights_axis *axis, int64_t i)
+weights_real weights_gap(const struct weights_axis *axis, int64_t i)
 {
     if (!axis->x)
         return axis->spacing;
     if (i >= 0 && i + 1 < axis->n)
-        return axis->x[i + 1] - axis->x[i];
-    return (double)(position(axis, i + 1) - position(axis, i));
+        return (weights_real)axis->x[i + 1] - axis->x[i];
+    return position(axis, i + 1) - position(axis, i);
 }
 
 /* The coordinate of a side's datum. */
@@ -444,7 +444,7 @@ bool weights_face(const struct weights_axis *axis, int order, int accuracy, int 
     const int64_t edge = side == SIDE_LOW ? 0 : axis->n - 1;
     if (axis->side[side].kind == WEIGHTS_EVEN) {
         *row = (struct weights_row){.first = edge, .step = 1, .count = 1, .side = side, .w = {1}};
-        row->data[side] = (weights_real)weights_gap(axis, side == SIDE_LOW ? -1 : edge) / 2;
+        row->data[side] = weights_gap(axis, side == SIDE_LOW ? -1 : edge) / 2;
         return true;
     }
     if (axis->side[side].kind != WEIGHTS_DERIVATIVE)

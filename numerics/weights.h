@@ -153,7 +153,7 @@ struct weights_place {
 struct weights_place weights_map(const struct weights_axis *axis, int64_t i);
 
 /* The distance between points i and i + 1, one of which may be an image. */
-double weights_gap(const struct weights_axis *axis, int64_t i);
+weights_real weights_gap(const struct weights_axis *axis, int64_t i);
 
 /* An upper bound of the spectral radius, in 1/length², of the second derivative along the axis with
  * its two sides; uniform, at most 0.5 % above the larger of it and the periodic one. Of (k f′)′

@@ -139,7 +139,7 @@ static double centred_sum(const struct weights_axis *axis, int64_t i, const stru
     const int count = row->count, self = (int)(i - row->first);
     double gap[MOST] = {0}, distance[MOST] = {0}, product[MOST], span = 0;
     for (int j = 0; j < count; j++) {
-        gap[j] = j ? weights_gap(axis, row->first + j - 1) : 0; /* below it */
+        gap[j] = j ? (double)weights_gap(axis, row->first + j - 1) : 0; /* below it */
         span += gap[j];
         product[j] = 1;
     }

@@ -3,6 +3,7 @@ accepted side: its matrix is symmetric in the sum over the points times their le
 eigenvalue, and the largest stable step is a bound of it. Its order is measured."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -156,6 +157,19 @@ def test_what_flows_in_stays(client, side):
                      boundary=stated(side, 0.5) if "slope" in side else word(side))
     right = 0.5 * sum((3 * k[a] - k[b]) / 2 if side == "slope face" else k[a] for a, b in ((0, 1), (-1, -2)))
     assert abs((h @ out - h @ u) / dt - (right if "slope" in side else 0)) <= 1e-10
+
+
+@pytest.mark.parametrize("end", ["x-", "x+"])
+def test_distances_are_not_rounded_before_the_weights(client, end):
+    """What flows in over the length of the edge's point, 2/h, is the double nearest to it, also where no double
+    is h."""
+    for random in map(np.random.default_rng, range(20)):
+        x = np.r_[random.uniform(0.1, 0.2), random.uniform(1, 2), 3, 4] * (1 if end == "x-" else -1)
+        x.sort()
+        edge, inner = (0, 1) if end == "x-" else (-1, -2)
+        out = client.out("diffusion", f=np.zeros(4), diffusivity=np.ones(4), steps=1, dt=1, allow_unstable=True, accuracy=2,
+                         spacing={"x": x}, boundary={end: {"derivative": 1.0}, "*": "mirror"})
+        assert out[edge] == float(2 / abs(Fraction(x[inner]) - Fraction(x[edge])))
 
 
 # The order: of the steady state, the solution of the server's own rows.
