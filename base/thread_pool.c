@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

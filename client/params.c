@@ -7,7 +7,6 @@
 #include "protocol/reply.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A number, true, false, or a word. */

@@ -1,7 +1,6 @@
 #include "numerics/job_weights.h"
 
 #include <stddef.h>
-#include <string.h>
 
 bool job_conducts(const struct job *job, int axis)
 {

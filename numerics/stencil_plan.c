@@ -2,7 +2,6 @@
 
 #include "numerics/job_weights.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 static void round_row(const struct weights_row *row, int dtype, double to[STENCIL_ROW])

@@ -7,7 +7,6 @@
 #include "base/status.h"
 
 #include <msgpack.h>
-#include <stddef.h>
 
 struct array_type {
     enum dtype dtype;

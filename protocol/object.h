@@ -6,7 +6,6 @@
 
 #include <msgpack.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* failure_set() with the most frequent code. */

@@ -3,7 +3,6 @@
 #include "gpu/host/adi_pass.h"
 #include "gpu/host/stencil_pass.h"
 
-#include <stdbool.h>
 #include <string.h>
 #ifdef __x86_64__
 #include <immintrin.h>

@@ -8,7 +8,6 @@
 #include "base/limits.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {

@@ -9,7 +9,6 @@
 #include "gpu/backend.h"
 #include "gpu/worker/execution.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* On an H200 with both ways busy each way takes 46.2 GB/s in slabs of 2 MiB, 48.3 of 4 MiB and 48.8

@@ -9,7 +9,6 @@
 #include "server/devices/field.h"
 #include "server/devices/start.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,7 +1,5 @@
 #include "server/users/schedule.h"
 
-#include <string.h>
-
 /* A first guess, on the long side: one core of a host is about that fast. It is set right by the
  * first job that ends. */
 #define GUESS_NS_A_POINT 1.0
