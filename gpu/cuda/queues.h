@@ -12,7 +12,7 @@
  *   queue j:    weights, copies by a kernel, passes, copies by a kernel ─ event ─► reap()
  *
  * The copy engine does one copy after another, as they came from all queues: a kernel is not kept
- * waiting by the slabs of large jobs that are in its queue.
+ * waiting by the chunks of large jobs that are in its queue.
  *
  * Launches that were ordered together and are small make a group: they run back to back on one
  * queue and complete at once, for the cost of one; those of one plan share a launch of a kernel.

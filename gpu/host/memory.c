@@ -21,13 +21,13 @@ enum {
 };
 #define KEPT_BYTES (UINT64_C(1) << 30)
 
-struct block {
+struct freed {
     void *memory;
     uint64_t bytes, owner;
 };
 
 /* Freed blocks, oldest first. */
-static struct block kept[KEPT_BLOCKS];
+static struct freed kept[KEPT_BLOCKS];
 static int kept_count;
 static uint64_t kept_bytes;
 
@@ -157,7 +157,7 @@ void memory_release(void *memory, uint64_t bytes, uint64_t owner)
     }
     while (kept_count == KEPT_BLOCKS || kept_bytes + bytes > KEPT_BYTES)
         drop_oldest_mapping();
-    kept[kept_count++] = (struct block){memory, bytes, owner};
+    kept[kept_count++] = (struct freed){memory, bytes, owner};
     kept_bytes += bytes;
 }
 

@@ -129,7 +129,7 @@ void executions_remove(struct executions *runs, struct execution *run)
 /* An array's memory or, where it has none, its place. */
 static void *memory_of(const struct holding *holding, const struct execution_place *place)
 {
-    return holding ? holding->block.memory : place->memory;
+    return holding ? holding->memory.at : place->memory;
 }
 
 struct buffers execution_buffers(const struct execution *run)
@@ -138,7 +138,7 @@ struct buffers execution_buffers(const struct execution *run)
     for (int i = 0; i < AXIS_COUNT; i++) {
         buffers.in[i] = memory_of(run->in[i], &run->from[i]);
         buffers.out[i] = memory_of(run->out[i], &run->to[i]);
-        buffers.scratch[i] = run->scratch[i] ? run->scratch[i]->block.memory : NULL;
+        buffers.scratch[i] = run->scratch[i] ? run->scratch[i]->memory.at : NULL;
     }
     return buffers;
 }
@@ -151,7 +151,7 @@ void executions_start(struct executions *runs, struct execution *run)
         runs->slots |= UINT64_C(1) << run->slot;
     }
     for (int i = 0; i < OPERANDS; i++)
-        run->operands.at[i] = run->operand[i] ? run->operand[i]->block.memory : NULL;
+        run->operands.at[i] = run->operand[i] ? run->operand[i]->memory.at : NULL;
     runs->waiting--;
 }
 

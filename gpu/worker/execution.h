@@ -27,9 +27,9 @@ enum token_kind {
     TOKEN_PART
 };
 
-/* Device memory. Two arrays of one size may exchange theirs, unless it is exported. */
-struct block {
-    void *memory; /* NULL: there was none to be had */
+/* Its device memory. Two arrays of one size may exchange theirs, unless it is exported. */
+struct holding_memory {
+    void *at; /* NULL: there was none to be had */
     uint64_t bytes;
     uint64_t owner;
     bool exportable; /* others map it, or will */
@@ -38,12 +38,12 @@ struct block {
 /* An array, by the front's id. */
 struct holding {
     uint64_t id;
-    struct block block;
+    struct holding_memory memory;
     int descriptor;   /* of exportable memory, until an EXPORT sends it; −1 */
     bool failed;      /* there was no memory to carry out an upload to it */
     uint32_t uploads; /* begun and not completed */
     uint32_t downloads;
-    uint32_t region_uploads; /* of uploads those that are begun slab by slab */
+    uint32_t region_uploads; /* of uploads those that are begun chunk by chunk */
     uint32_t readers;        /* unfinished jobs that read it */
     uint32_t writers;        /* unfinished jobs that write it */
 };

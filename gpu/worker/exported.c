@@ -15,13 +15,13 @@ struct exporting {
 enum { PIECE_BYTES = 32 << 20 };
 
 /* Begin to copy; after the launch, where it is not NULL. Returns the number of completions. */
-static uint32_t copy_all(struct worker *worker, const struct block *to, const void *from,
+static uint32_t copy_all(struct worker *worker, const struct holding_memory *to, const void *from,
                          const void *launch, struct token token)
 {
     uint32_t pieces = 0;
     for (uint64_t done = 0; done < to->bytes; done += PIECE_BYTES, pieces++) {
         const uint64_t left = to->bytes - done;
-        worker->backend->download((uint8_t *)to->memory + done, (const uint8_t *)from + done,
+        worker->backend->download((uint8_t *)to->at + done, (const uint8_t *)from + done,
                                   left < PIECE_BYTES ? left : PIECE_BYTES, launch, token);
     }
     worker->under_way += pieces;
@@ -32,7 +32,7 @@ void exported_bring_home(struct worker *worker, struct execution *run, const voi
                          int output)
 {
     run->coming_home +=
-        copy_all(worker, &run->out[output]->block, launch_result(&run->slices.launch, output),
+        copy_all(worker, &run->out[output]->memory, launch_result(&run->slices.launch, output),
                  launch, (struct token){.of = run, .kind = TOKEN_HOME});
 }
 
@@ -51,8 +51,8 @@ void exported_begin(struct worker *worker, const struct channel_message *message
     if (!store_is_unused(array) || !store_is_unused(other))
         worker_broken("EXPORT of an array that is in use", id);
     if (store_has_memory(array) && store_has_memory(other)) {
-        if (array->block.exportable || other->descriptor < 0 ||
-            array->block.bytes != other->block.bytes)
+        if (array->memory.exportable || other->descriptor < 0 ||
+            array->memory.bytes != other->memory.bytes)
             worker_broken("EXPORT to what is no new memory of the array's size", id);
         exporting = calloc(1, sizeof *exporting);
     }
@@ -63,7 +63,7 @@ void exported_begin(struct worker *worker, const struct channel_message *message
     array->downloads++;
     other->uploads++;
     *exporting = (struct exporting){.id = id, .array = array, .other = other};
-    exporting->pieces = copy_all(worker, &other->block, array->block.memory, NULL,
+    exporting->pieces = copy_all(worker, &other->memory, array->memory.at, NULL,
                                  (struct token){.of = exporting, .kind = TOKEN_EXPORT});
     worker->copies += exporting->pieces;
 }
@@ -78,9 +78,9 @@ void exported_copied(struct worker *worker, struct exporting *exporting)
     const bool told = channel_queue_push(&worker->answers, &message, NULL, other->descriptor);
     other->descriptor = -1; /* taken in either case */
     if (told) {
-        const struct block block = array->block;
-        array->block = other->block;
-        other->block = block;
+        const struct holding_memory memory = array->memory;
+        array->memory = other->memory;
+        other->memory = memory;
     } else {
         answer(worker, exporting->id, STATUS_OUT_OF_MEMORY);
     }

@@ -56,15 +56,15 @@ static void place_result(struct worker *worker, struct execution *run, const voi
 {
     for (int i = 0; i < run->plan->outputs && !run->plan->staged; i++) {
         struct holding *out = run->out[i], *other = run->scratch[i];
-        if (!out || launch_result(&run->slices.launch, i) == out->block.memory)
+        if (!out || launch_result(&run->slices.launch, i) == out->memory.at)
             continue;
-        if (out->block.exportable) {
+        if (out->memory.exportable) {
             exported_bring_home(worker, run, launch, i);
             continue;
         }
-        const struct block block = out->block;
-        out->block = other->block;
-        other->block = block;
+        const struct holding_memory memory = out->memory;
+        out->memory = other->memory;
+        other->memory = memory;
     }
 }
 
@@ -237,7 +237,7 @@ static void find_operands(const struct worker *worker, struct execution *run,
             worker_broken("RUN with other operands than its job has", run->id);
         run->operand[i] = id ? store_find(worker, id) : NULL;
         if (id && store_has_memory(run->operand[i]) &&
-            run->operand[i]->block.bytes != points * dtype_element_bytes(given->job.dtype))
+            run->operand[i]->memory.bytes != points * dtype_element_bytes(given->job.dtype))
             worker_broken("RUN with an operand of another size than its job's", run->id);
     }
 }
@@ -247,7 +247,7 @@ static void check_arrays(const struct execution *run, uint64_t bytes)
 {
     const struct buffers buffers = execution_buffers(run);
     for (int i = 0; i < 3 * AXIS_COUNT; i++)
-        if (run->array[i] && run->array[i]->block.bytes != bytes)
+        if (run->array[i] && run->array[i]->memory.bytes != bytes)
             worker_broken("RUN with an array of another size than its job's", run->id);
     if (run->scratch[0] && run->scratch[0] == run->in[0] && !run->out[0])
         worker_broken("RUN whose result would come to lie in its input's array, not in its place",
@@ -271,7 +271,7 @@ static void check_chain(const struct worker *worker, const struct execution *run
     const struct execution *other =
         run->chain ? executions_last_of_chain(&worker->runs, run->chain) : NULL;
     const struct holding *array = any_array(run), *of_other = other ? any_array(other) : NULL;
-    if (array && of_other && array->block.owner != of_other->block.owner)
+    if (array && of_other && array->memory.owner != of_other->memory.owner)
         worker_broken("RUN in a chain of another owner's", run->id);
 }
 
@@ -414,10 +414,10 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
         return;
     }
     for (int i = 0; i < 2; i++)
-        if (run->in[i] && (run->in[i]->block.bytes != points * dtype_element_bytes(dtype) ||
+        if (run->in[i] && (run->in[i]->memory.bytes != points * dtype_element_bytes(dtype) ||
                            run->in[i] == run->out[0]))
             worker_broken("MEASURE of an array of another size, or of its result", id);
-    if (run->out[0]->block.bytes != measure_bytes(points))
+    if (run->out[0]->memory.bytes != measure_bytes(points))
         worker_broken("MEASURE with a result of another size", id);
     add_run(worker, run);
 }
@@ -428,9 +428,9 @@ static void fetch_measured(struct worker *worker, struct execution *run)
     const uint64_t at = measure_bytes(run->plan->points) - sizeof(struct measured);
     run->measured = true;
     worker->under_way++;
-    worker->backend->download(
-        &worker->runs.measured[run->slot], (const uint8_t *)run->out[0]->block.memory + at,
-        sizeof(struct measured), NULL, (struct token){.of = run, .kind = TOKEN_SLICE});
+    worker->backend->download(&worker->runs.measured[run->slot],
+                              (const uint8_t *)run->out[0]->memory.at + at, sizeof(struct measured),
+                              NULL, (struct token){.of = run, .kind = TOKEN_SLICE});
 }
 
 void jobs_cancel(struct worker *worker, uint64_t id)

@@ -14,15 +14,15 @@ void pipeline_init(struct pipeline *pipeline, const struct backend *backend,
     }
 }
 
-/* The way out stands still until the first slab is in, and remains a slab behind: small ones are
+/* The way out stands still until the first chunk is in, and remains a chunk behind: small ones are
  * better. Each takes some time of its own beside its bytes': large ones are better. The sum is
  * least near the square root of the array's bytes and those that the time of its own would be for;
- * a power of two, so that pinned pieces are whole slabs. */
-uint64_t pipeline_slab_bytes(uint64_t array_bytes)
+ * a power of two, so that pinned pieces are whole chunks. */
+uint64_t pipeline_chunk_bytes(uint64_t array_bytes)
 {
     enum { LEAST_BYTES = 1 << 20, GAP_BYTES = 512 << 10 };
     uint64_t bytes = LEAST_BYTES;
-    while (bytes < PIPELINE_SLAB_BYTES && 4 * bytes * bytes / GAP_BYTES <= array_bytes)
+    while (bytes < PIPELINE_CHUNK_BYTES && 4 * bytes * bytes / GAP_BYTES <= array_bytes)
         bytes *= 2;
     return bytes;
 }
@@ -32,16 +32,16 @@ uint64_t pipeline_slab_bytes(uint64_t array_bytes)
 /* Put it at the end of its queue if it has something to copy and is not there yet. */
 static void enqueue(struct pipeline *pipeline, struct execution *run, enum way way)
 {
-    const bool is_small = run->transfer.array_bytes <= PIPELINE_SLAB_BYTES;
+    const bool is_small = run->transfer.array_bytes <= PIPELINE_CHUNK_BYTES;
     if (transfer_can_copy(&run->transfer, way) && list_empty(&run->queued[way]))
         list_push(&pipeline->queues[way][is_small ? PIPELINE_SMALL : PIPELINE_LARGE],
                   &run->queued[way]);
 }
 
-/* The run whose slab is copied next; NULL: none has one, or enough is under way. */
+/* The run whose chunk is copied next; NULL: none has one, or enough is under way. */
 static struct execution *next_run(struct pipeline *pipeline, enum way way)
 {
-    if (pipeline->bytes[way] > (PIPELINE_SLABS - 1) * PIPELINE_SLAB_BYTES)
+    if (pipeline->bytes[way] > (PIPELINE_CHUNKS - 1) * PIPELINE_CHUNK_BYTES)
         return NULL;
     int size = pipeline->last_size[way] == PIPELINE_SMALL ? PIPELINE_LARGE : PIPELINE_SMALL;
     if (list_empty(&pipeline->queues[way][size]))
@@ -83,28 +83,28 @@ static void compute(struct pipeline *pipeline, struct execution *run)
 
 static void copy(struct pipeline *pipeline, struct execution *run, enum way way)
 {
-    struct slab slab;
-    transfer_copy(&run->transfer, way, &slab);
+    struct chunk chunk;
+    transfer_copy(&run->transfer, way, &chunk);
     const struct execution_place *places = way == WAY_IN ? run->from : run->to;
-    uint8_t *const outside = places[slab.component].memory + slab.offset;
-    pipeline->bytes[way] += slab.bytes;
+    uint8_t *const outside = places[chunk.component].memory + chunk.offset;
+    pipeline->bytes[way] += chunk.bytes;
     if (!transfer_can_copy(&run->transfer, way))
         list_remove(&run->queued[way]);
-    if (way == WAY_IN && slab.bytes < run->transfer.array_bytes)
-        pipeline->backend->begin(); /* what has been launched does not wait for this slab */
+    if (way == WAY_IN && chunk.bytes < run->transfer.array_bytes)
+        pipeline->backend->begin(); /* what has been launched does not wait for this chunk */
     execution_span(&run->copied[way], 0);
     const struct token token =
-        token_of(pipeline, run, way == WAY_IN ? TOKEN_COPY_IN : TOKEN_COPY_OUT, slab.bytes);
+        token_of(pipeline, run, way == WAY_IN ? TOKEN_COPY_IN : TOKEN_COPY_OUT, chunk.bytes);
     range_begin(way == WAY_IN ? "upload" : "download", run->id);
     if (way == WAY_IN)
-        pipeline->backend->upload((uint8_t *)(uintptr_t)run->slices.launch.in[slab.component] +
-                                      slab.offset,
-                                  outside, slab.bytes, token);
+        pipeline->backend->upload((uint8_t *)(uintptr_t)run->slices.launch.in[chunk.component] +
+                                      chunk.offset,
+                                  outside, chunk.bytes, token);
     else
         pipeline->backend->download(
             outside,
-            (const uint8_t *)launch_result(&run->slices.launch, slab.component) + slab.offset,
-            slab.bytes, run->launches[slab.launch % TRANSFER_LAUNCHES], token);
+            (const uint8_t *)launch_result(&run->slices.launch, chunk.component) + chunk.offset,
+            chunk.bytes, run->launches[chunk.launch % TRANSFER_LAUNCHES], token);
     range_end();
     compute(pipeline, run); /* lines whose inputs are there, or for which there is room */
 }
@@ -120,8 +120,8 @@ void pipeline_add(struct pipeline *pipeline, struct execution *run)
     }
     const struct plan *plan = run->plan;
     transfer_init(&run->transfer, plan, in, out,
-                  plan->passes > 1 ? PIPELINE_SLAB_BYTES
-                                   : pipeline_slab_bytes(plan_array_bytes(plan)));
+                  plan->passes > 1 ? PIPELINE_CHUNK_BYTES
+                                   : pipeline_chunk_bytes(plan_array_bytes(plan)));
     for (int way = 0; way < WAYS; way++)
         list_init(&run->queued[way]);
     enqueue(pipeline, run, WAY_IN);
@@ -134,7 +134,7 @@ static const struct plan a_line = {.lines = 1};
 void pipeline_add_copy(struct pipeline *pipeline, struct execution *run, uint64_t bytes,
                        enum way way)
 {
-    transfer_init_copy(&run->transfer, bytes, way, PIPELINE_SLAB_BYTES);
+    transfer_init_copy(&run->transfer, bytes, way, PIPELINE_CHUNK_BYTES);
     run->plan = run->slices.launch.plan = &a_line;
     run->slices.launch.to = 1;
     for (int i = 0; i < WAYS; i++)

@@ -1,9 +1,9 @@
 /* Runs that are copied from and to clients' regions: their copies both ways and their launches, as
  * soon as each transfer (gpu/worker/transfer.h) allows.
  *
- * So few copies are under way each way that another waits for two slabs at most. The next one is of
- * the oldest job no larger than a slab and of the oldest other one in turn: small jobs pass large
- * ones, and no run starves. One thread. */
+ * So few copies are under way each way that another waits for two chunks at most. The next one is
+ * of the oldest job no larger than a chunk and of the oldest other one in turn: small jobs pass
+ * large ones, and no run starves. One thread. */
 #pragma once
 
 #include "gpu/backend.h"
@@ -11,13 +11,13 @@
 
 #include <stdint.h>
 
-/* On an H200 with both ways busy each way takes 46.2 GB/s in slabs of 2 MiB, 48.3 of 4 MiB and 48.8
- * of 8 MiB: from one copy to the next pass about 4 µs, as long as another waits behind it. More
- * than two under way are of no use. */
-enum { PIPELINE_SLAB_BYTES = 4 << 20, PIPELINE_SLABS = 2 };
+/* On an H200 with both ways busy each way takes 46.2 GB/s in chunks of 2 MiB, 48.3 of 4 MiB
+ * and 48.8 of 8 MiB: from one copy to the next pass about 4 µs, as long as another waits behind it.
+ * More than two under way are of no use. */
+enum { PIPELINE_CHUNK_BYTES = 4 << 20, PIPELINE_CHUNKS = 2 };
 
-/* The size of the slabs that arrays of a job of one pass go in: PIPELINE_SLAB_BYTES at most. */
-uint64_t pipeline_slab_bytes(uint64_t array_bytes);
+/* The size of the chunks that arrays of a job of one pass go in: PIPELINE_CHUNK_BYTES at most. */
+uint64_t pipeline_chunk_bytes(uint64_t array_bytes);
 
 enum { PIPELINE_SMALL, PIPELINE_LARGE, PIPELINE_SIZES };
 
@@ -26,7 +26,7 @@ struct pipeline {
     /* Of a transfer that is `whole`: its inputs are in. */
     void (*compute_passes)(void *context, struct execution *run);
     void *context;
-    /* The runs that have a slab to copy, and the size that had the last turn. */
+    /* The runs that have a chunk to copy, and the size that had the last turn. */
     struct list queues[WAYS][PIPELINE_SIZES];
     int last_size[WAYS];
     uint64_t bytes[WAYS]; /* under way */

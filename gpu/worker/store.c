@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static void release_block(struct worker *worker, struct holding *holding)
+static void release_holding(struct worker *worker, struct holding *holding)
 {
-    const struct block *block = &holding->block;
-    if (block->memory && block->exportable)
-        worker->backend->release_exportable(block->memory, block->bytes);
-    else if (block->memory)
-        worker->backend->release(block->memory, block->bytes, block->owner);
+    const struct holding_memory *memory = &holding->memory;
+    if (memory->at && memory->exportable)
+        worker->backend->release_exportable(memory->at, memory->bytes);
+    else if (memory->at)
+        worker->backend->release(memory->at, memory->bytes, memory->owner);
     if (holding->descriptor >= 0)
         close(holding->descriptor);
     free(holding);
@@ -22,7 +22,7 @@ void store_close(struct worker *worker)
 {
     for (size_t i = 0; i < worker->holdings.capacity; i++)
         if (worker->holdings.slots[i].item)
-            release_block(worker, worker->holdings.slots[i].item);
+            release_holding(worker, worker->holdings.slots[i].item);
     ids_free(&worker->holdings);
     regions_free(&worker->regions);
 }
@@ -58,7 +58,7 @@ static struct holding unknown = {.descriptor = -1};
 
 bool store_has_memory(const struct holding *holding)
 {
-    return holding->block.memory && !holding->failed;
+    return holding->memory.at && !holding->failed;
 }
 
 static void answer_failed(struct worker *worker, uint64_t id)
@@ -95,11 +95,11 @@ void store_allocate(struct worker *worker, const struct channel_message *message
         void *memory = exportable ? worker->backend->allocate_exportable(bytes, &descriptor)
                                   : worker->backend->allocate(bytes, owner);
         *holding = (struct holding){
-            .id = id, .block = {memory, bytes, owner, exportable}, .descriptor = descriptor};
+            .id = id, .memory = {memory, bytes, owner, exportable}, .descriptor = descriptor};
     } else {
         worker->unknown++;
     }
-    if (!holding || !holding->block.memory)
+    if (!holding || !holding->memory.at)
         answer_failed(worker, id);
 }
 
@@ -118,7 +118,7 @@ void store_release(struct worker *worker, uint64_t id)
     if (!store_is_unused(holding))
         worker_broken("RELEASE of an array that is in use", id);
     ids_remove(&worker->holdings, id);
-    release_block(worker, holding);
+    release_holding(worker, holding);
 }
 
 /* --- copies --- */
@@ -144,14 +144,14 @@ static void check_unused(const struct holding *holding, bool is_upload)
 
 /* Between a region and an array: beside the copies of jobs, since it may be as long. False: there
  * is no memory to carry it out. */
-static bool copy_in_slabs(struct worker *worker, struct holding *holding, struct region *region,
-                          uint8_t *outside, const struct channel_message *message)
+static bool copy_in_chunks(struct worker *worker, struct holding *holding, struct region *region,
+                           uint8_t *outside, const struct channel_message *message)
 {
     const bool is_upload = message->type == CHANNEL_UPLOAD;
     struct execution *run = calloc(1, sizeof *run);
     if (!run)
         return false;
-    void *memory = (uint8_t *)holding->block.memory + message->u.copy.offset;
+    void *memory = (uint8_t *)holding->memory.at + message->u.copy.offset;
     run->id = message->u.copy.tag;
     run->copies = holding;
     *(is_upload ? &run->from[0] : &run->to[0]) = (struct execution_place){region, outside};
@@ -167,7 +167,7 @@ static void copy_at_once(struct worker *worker, struct holding *holding, uint8_t
 {
     const bool is_upload = message->type == CHANNEL_UPLOAD;
     const uint64_t bytes = message->u.copy.bytes;
-    uint8_t *memory = (uint8_t *)holding->block.memory + message->u.copy.offset;
+    uint8_t *memory = (uint8_t *)holding->memory.at + message->u.copy.offset;
     const struct token token = {.of = holding,
                                 .number = message->u.copy.tag,
                                 .kind = is_upload ? TOKEN_UPLOAD : TOKEN_DOWNLOAD};
@@ -191,7 +191,7 @@ void store_copy(struct worker *worker, const struct channel_message *message)
     struct region *region =
         place.region ? regions_find(&worker->regions, &place, bytes, !is_upload) : NULL;
     if (holding != &unknown &&
-        (bytes > holding->block.bytes || offset > holding->block.bytes - bytes))
+        (bytes > holding->memory.bytes || offset > holding->memory.bytes - bytes))
         worker_broken("a copy reaches past its array", holding->id);
     if (!region && (bytes > worker->arena_bytes || arena_offset > worker->arena_bytes - bytes))
         worker_broken("a copy reaches past the arena", holding->id);
@@ -203,7 +203,7 @@ void store_copy(struct worker *worker, const struct channel_message *message)
         answer_copied(worker, tag, STATUS_OK);
         return;
     }
-    if (region && !copy_in_slabs(worker, holding, region, outside, message)) {
+    if (region && !copy_in_chunks(worker, holding, region, outside, message)) {
         holding->failed |= is_upload;
         if (is_upload)
             answer_failed(worker, holding->id);

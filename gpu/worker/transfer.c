@@ -22,7 +22,7 @@ static uint64_t whole_units(const struct transfer *t, uint64_t bytes)
 }
 
 void transfer_init(struct transfer *t, const struct plan *plan, const bool in[AXIS_COUNT],
-                   const bool out[AXIS_COUNT], uint64_t slab_bytes)
+                   const bool out[AXIS_COUNT], uint64_t chunk_bytes)
 {
     memset(t, 0, sizeof *t);
     t->split = split_of(plan);
@@ -33,7 +33,7 @@ void transfer_init(struct transfer *t, const struct plan *plan, const bool in[AX
     const uint64_t line_bytes = (uint64_t)plan->axis[AXIS_X].n * plan_element_bytes(plan);
     t->array_bytes = plan->lines * line_bytes;
     struct split *split = &t->split;
-    if (t->whole || split->units * split->unit_lines * line_bytes <= slab_bytes) {
+    if (t->whole || split->units * split->unit_lines * line_bytes <= chunk_bytes) {
         /* Fields as units: no field waits for another. */
         split->unit_lines *= split->units;
         split->units = split->fields;
@@ -43,17 +43,17 @@ void transfer_init(struct transfer *t, const struct plan *plan, const bool in[AX
     }
     t->unit_bytes = split->unit_lines * line_bytes;
     t->field_bytes = split->units * t->unit_bytes;
-    t->slab_bytes = whole_units(t, slab_bytes);
+    t->chunk_bytes = whole_units(t, chunk_bytes);
     if (split->wraps && split->reach < split->units)
         t->tail = split->reach;
 }
 
-void transfer_init_copy(struct transfer *t, uint64_t bytes, enum way way, uint64_t slab_bytes)
+void transfer_init_copy(struct transfer *t, uint64_t bytes, enum way way, uint64_t chunk_bytes)
 {
     memset(t, 0, sizeof *t);
     t->split = (struct split){.unit_lines = 1, .units = 1, .fields = 1, .grain = 1};
     t->unit_bytes = t->field_bytes = t->array_bytes = bytes;
-    t->slab_bytes = slab_bytes;
+    t->chunk_bytes = chunk_bytes;
     set_places(&t->ways[way], (const bool[AXIS_COUNT]){true});
     t->launches = way == WAY_OUT;
     t->launch_ends[0] = bytes;
@@ -67,7 +67,7 @@ bool transfer_can_copy(const struct transfer *t, enum way way)
     return way == WAY_OUT ? t->launches > 0 : in->count > 0 && in->bytes < t->array_bytes;
 }
 
-/* The component that is next; AXIS_COUNT: all after `from` have the slab. */
+/* The component that is next; AXIS_COUNT: all after `from` have the chunk. */
 static int next_component(const struct transfer_way *way, int from)
 {
     while (from < AXIS_COUNT && !way->has[from])
@@ -75,32 +75,32 @@ static int next_component(const struct transfer_way *way, int from)
     return from;
 }
 
-/* Where the next input slab lies. */
-static void place_input(const struct transfer *t, struct slab *slab)
+/* Where the next input chunk lies. */
+static void place_input(const struct transfer *t, struct chunk *chunk)
 {
     const uint64_t tail = t->tail * t->unit_bytes, at = t->ways[WAY_IN].bytes % t->field_bytes;
     const uint64_t field = t->ways[WAY_IN].bytes - at;
-    slab->offset = field + (at < tail ? t->field_bytes - tail + at : at - tail);
-    slab->bytes = smaller(t->slab_bytes, at < tail ? tail - at : t->field_bytes - at);
+    chunk->offset = field + (at < tail ? t->field_bytes - tail + at : at - tail);
+    chunk->bytes = smaller(t->chunk_bytes, at < tail ? tail - at : t->field_bytes - at);
 }
 
-bool transfer_copy(struct transfer *t, enum way way, struct slab *slab)
+bool transfer_copy(struct transfer *t, enum way way, struct chunk *chunk)
 {
     struct transfer_way *const w = &t->ways[way];
     const uint64_t end = t->launch_ends[t->first_launch % TRANSFER_LAUNCHES];
     if (!transfer_can_copy(t, way))
         return false;
     w->component = next_component(w, w->component);
-    *slab = (struct slab){.component = w->component,
-                          .offset = w->bytes,
-                          .bytes = smaller(t->slab_bytes, end - w->bytes),
-                          .launch = t->first_launch};
+    *chunk = (struct chunk){.component = w->component,
+                            .offset = w->bytes,
+                            .bytes = smaller(t->chunk_bytes, end - w->bytes),
+                            .launch = t->first_launch};
     if (way == WAY_IN)
-        place_input(t, slab);
+        place_input(t, chunk);
     w->component = next_component(w, w->component + 1);
     if (w->component == AXIS_COUNT) {
         w->component = 0;
-        w->bytes += slab->bytes;
+        w->bytes += chunk->bytes;
     }
     if (way == WAY_OUT && w->bytes == end) {
         t->first_launch++;
@@ -137,8 +137,8 @@ bool transfer_compute(struct transfer *t, struct part *part)
     if (ready <= begin || (t->whole && ready < split->units))
         return false;
     uint64_t end = ready;
-    if (!t->whole) { /* about a slab */
-        uint64_t most = t->slab_bytes / t->unit_bytes;
+    if (!t->whole) { /* about a chunk */
+        uint64_t most = t->chunk_bytes / t->unit_bytes;
         most = most < split->grain ? split->grain : most / split->grain * split->grain;
         if (begin + most + split->reach <= split->units)
             end = smaller(ready, begin + most);

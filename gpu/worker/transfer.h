@@ -1,9 +1,9 @@
 /* A run whose inputs or outputs lie in clients' regions, as a pipeline: its arrays are copied in
- * and out slab by slab, and lines are computed as soon as what they need has been copied in. Which
- * slab and which lines are next is pure bookkeeping of one run: the caller begins what is next, in
- * any sequence of the three, and reports completions in any sequence.
+ * and out chunk by chunk, and lines are computed as soon as what they need has been copied in.
+ * Which chunk and which lines are next is pure bookkeeping of one run: the caller begins what is
+ * next, in any sequence of the three, and reports completions in any sequence.
  *
- *   copy in ──► compute ──► copy out          (input slabs, lines of the pass, output slabs)
+ *   copy in ──► compute ──► copy out          (input chunks, lines of the pass, output chunks)
  *
  * A step is next once what it depends on has begun: the device keeps begun work in order
  * (backend.h: a launch sees every upload begun before it, a download the launch that it names).
@@ -23,13 +23,13 @@ enum way { WAY_IN, WAY_OUT, WAYS };
 enum { TRANSFER_LAUNCHES = 8 }; /* begun, and not yet wholly on their way out */
 
 /* Bytes [offset, offset + bytes) of input or output number `component`. */
-struct slab {
+struct chunk {
     int component;
     uint64_t offset, bytes;
     uint64_t launch; /* out: the one that computes it */
 };
 
-/* Lines [from, to) of the first pass, by a launch: those whose slabs have not all begun are
+/* Lines [from, to) of the first pass, by a launch: those whose chunks have not all begun are
  * numbered in order, and are TRANSFER_LAUNCHES at most. */
 struct part {
     uint64_t from, to;
@@ -38,7 +38,7 @@ struct part {
 
 struct transfer {
     struct split split;
-    uint64_t unit_bytes, field_bytes, array_bytes, slab_bytes;
+    uint64_t unit_bytes, field_bytes, array_bytes, chunk_bytes;
     uint64_t lines;
     uint64_t tail; /* units of each field that are copied in before its others */
     bool whole;    /* several passes: all lines at once, or rather one pass after another */
@@ -46,7 +46,7 @@ struct transfer {
         bool has[AXIS_COUNT]; /* the components that have a place, … */
         int count;            /* … and how many */
         /* What has begun: bytes of each component, in the order that they are copied, and of the
-         * components before this one a slab more. */
+         * components before this one a chunk more. */
         uint64_t bytes;
         int component;
     } ways[WAYS];
@@ -57,20 +57,20 @@ struct transfer {
     uint32_t under_way;              /* begun and not completed, of all kinds */
 };
 
-/* Slabs are of slab_bytes at most, and of whole units where these are smaller. in, out: which of
+/* Chunks are of chunk_bytes at most, and of whole units where these are smaller. in, out: which of
  * the plan's inputs and outputs have a place; one has at least. */
 void transfer_init(struct transfer *transfer, const struct plan *plan, const bool in[AXIS_COUNT],
-                   const bool out[AXIS_COUNT], uint64_t slab_bytes);
+                   const bool out[AXIS_COUNT], uint64_t chunk_bytes);
 
 /* A copy alone, of so many bytes: in, or out of what has been computed. */
 void transfer_init_copy(struct transfer *transfer, uint64_t bytes, enum way way,
-                        uint64_t slab_bytes);
+                        uint64_t chunk_bytes);
 
-/* Would there be a slab now? */
+/* Would there be a chunk now? */
 bool transfer_can_copy(const struct transfer *transfer, enum way way);
 
-/* The next slab, and the next lines, which begin; false: there are none now. */
-bool transfer_copy(struct transfer *transfer, enum way way, struct slab *slab);
+/* The next chunk, and the next lines, which begin; false: there are none now. */
+bool transfer_copy(struct transfer *transfer, enum way way, struct chunk *chunk);
 bool transfer_compute(struct transfer *transfer, struct part *part);
 
 /* One of those has completed. */

@@ -1,5 +1,5 @@
 /* Runs that are copied from and to clients' memory: the results of many jobs in flight together, on
- * the host backend; and the order of slabs, on a device that only records. */
+ * the host backend; and the order of chunks, on a device that only records. */
 #include "gpu/worker/pipeline.h"
 #include "base/thread.h"
 #include "base/thread_pool.h"
@@ -13,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { MOST_IN_FLIGHT = PIPELINE_SLABS * PIPELINE_SLAB_BYTES };
+enum { MOST_IN_FLIGHT = PIPELINE_CHUNKS * PIPELINE_CHUNK_BYTES };
 
 static struct pipeline pipeline;
 static struct region region; /* of no importance here but that there is one */
@@ -37,9 +37,9 @@ static void launch_piece(void *unused, struct execution *run)
 
 static struct holding *hold(struct client *client, int i, uint64_t bytes)
 {
-    client->holdings[i].block.bytes = bytes;
-    client->holdings[i].block.memory = pipeline.backend->allocate(bytes, 0);
-    assert_non_null(client->holdings[i].block.memory);
+    client->holdings[i].memory.bytes = bytes;
+    client->holdings[i].memory.at = pipeline.backend->allocate(bytes, 0);
+    assert_non_null(client->holdings[i].memory.at);
     return &client->holdings[i];
 }
 
@@ -66,7 +66,7 @@ static void client_init(struct client *client, struct random *random, const stru
         run->in[i] = hold(client, i, bytes);
         run->from[i].memory = client->in[i];
         if (!run->from[i].region)
-            memcpy(run->in[i]->block.memory, client->in[i], bytes);
+            memcpy(run->in[i]->memory.at, client->in[i], bytes);
     }
     for (int i = 0; i < run->plan->outputs; i++) {
         run->out[i] = hold(client, AXIS_COUNT + i, bytes);
@@ -94,8 +94,8 @@ static void client_end(struct client *client)
         }
     }
     for (size_t i = 0; i < sizeof client->holdings / sizeof client->holdings[0]; i++)
-        if (client->holdings[i].block.memory)
-            pipeline.backend->release(client->holdings[i].block.memory, bytes, 0);
+        if (client->holdings[i].memory.at)
+            pipeline.backend->release(client->holdings[i].memory.at, bytes, 0);
     arrays_free(expected);
     arrays_free(client->in);
     arrays_free(client->out);
@@ -214,7 +214,7 @@ static struct execution *plain_run(struct execution *run, struct plan *plan,
     return run;
 }
 
-/* Behind large jobs a small one waits for the copies in flight and one more slab, not for its turn
+/* Behind large jobs a small one waits for the copies in flight and one more chunk, not for its turn
  * among them; and a sequence of small jobs does not deprive a large one of its turns. */
 TEST(test_a_small_job_passes_large_ones)
 {
@@ -228,7 +228,7 @@ TEST(test_a_small_job_passes_large_ones)
         pipeline_add(&pipeline, plain_run(&large[i], &plan_of_large, &holding, 256));
     pipeline_pump(&pipeline);
     const int begun = noted.count;
-    assert_true(pipeline.bytes[WAY_IN] > (PIPELINE_SLABS - 1) * PIPELINE_SLAB_BYTES);
+    assert_true(pipeline.bytes[WAY_IN] > (PIPELINE_CHUNKS - 1) * PIPELINE_CHUNK_BYTES);
     for (int i = 0; i < SMALL; i++)
         pipeline_add(&pipeline, plain_run(&small[i], &plan_of_small, &holding, 64));
     pipeline_pump(&pipeline);
@@ -260,15 +260,15 @@ TEST(test_a_small_job_passes_large_ones)
     assert_int_equal(pipeline.under_way, 0);
 }
 
-/* Few large slabs or many small ones: neither their gaps nor the lag of a slab take much time. */
-TEST(test_larger_jobs_have_larger_slabs)
+/* Few large chunks or many small ones: neither their gaps nor the lag of a chunk take much time. */
+TEST(test_larger_jobs_have_larger_chunks)
 {
-    assert_int_equal(pipeline_slab_bytes(1), 1 << 20);
-    assert_int_equal(pipeline_slab_bytes(4 << 20), 1 << 20);
-    assert_int_equal(pipeline_slab_bytes(8 << 20), 2 << 20);
-    assert_int_equal(pipeline_slab_bytes(16 << 20), 2 << 20);
-    assert_int_equal(pipeline_slab_bytes(32 << 20), 4 << 20);
-    assert_int_equal(pipeline_slab_bytes(UINT64_MAX), PIPELINE_SLAB_BYTES);
+    assert_int_equal(pipeline_chunk_bytes(1), 1 << 20);
+    assert_int_equal(pipeline_chunk_bytes(4 << 20), 1 << 20);
+    assert_int_equal(pipeline_chunk_bytes(8 << 20), 2 << 20);
+    assert_int_equal(pipeline_chunk_bytes(16 << 20), 2 << 20);
+    assert_int_equal(pipeline_chunk_bytes(32 << 20), 4 << 20);
+    assert_int_equal(pipeline_chunk_bytes(UINT64_MAX), PIPELINE_CHUNK_BYTES);
 }
 
 static void note_upload_after_launches(void *device, const void *from, size_t bytes,
@@ -278,8 +278,8 @@ static void note_upload_after_launches(void *device, const void *from, size_t by
     note_upload(device, from, bytes, token);
 }
 
-/* For any number of slabs: otherwise a launch would also wait for the next slab's upload. */
-TEST(test_a_launch_does_not_wait_for_the_next_slab)
+/* For any number of chunks: otherwise a launch would also wait for the next chunk's upload. */
+TEST(test_a_launch_does_not_wait_for_the_next_chunk)
 {
     static struct execution run;
     static struct plan plan;

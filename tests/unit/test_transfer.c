@@ -1,4 +1,4 @@
-/* A run's copies and lines as a pipeline: whatever the job, its places, the slabs' size and the
+/* A run's copies and lines as a pipeline: whatever the job, its places, the chunks' size and the
  * order in which steps are taken and completed, nothing is computed before its inputs are on their
  * way, nothing is sent before it is computed, and in the end all is there once. */
 #include "gpu/worker/transfer.h"
@@ -17,7 +17,7 @@ struct model {
     bool in_has[AXIS_COUNT], out_has[AXIS_COUNT];
     uint8_t *in[AXIS_COUNT], *out[AXIS_COUNT]; /* by byte: copies begun */
     uint8_t *computed;                         /* by line: launches begun */
-    uint64_t left;                             /* the launch that the last output slab was of */
+    uint64_t left;                             /* the launch that the last output chunk was of */
     uint64_t *launch;                          /* by line: which */
 };
 
@@ -46,11 +46,11 @@ static void model_free(struct model *model)
     free(model->launch);
 }
 
-static void mark(uint8_t *bytes, const struct slab *slab, uint64_t array_bytes)
+static void mark(uint8_t *bytes, const struct chunk *chunk, uint64_t array_bytes)
 {
-    assert_true(slab->bytes > 0 && slab->offset + slab->bytes <= array_bytes);
-    for (uint64_t i = 0; i < slab->bytes; i++)
-        assert_int_equal(bytes[slab->offset + i]++, 0);
+    assert_true(chunk->bytes > 0 && chunk->offset + chunk->bytes <= array_bytes);
+    for (uint64_t i = 0; i < chunk->bytes; i++)
+        assert_int_equal(bytes[chunk->offset + i]++, 0);
 }
 
 /* Unit `unit` of the field that begins at byte `field` is on its way, in all inputs with a place.
@@ -112,15 +112,15 @@ static void take_part(struct model *model, const struct part *part)
     }
 }
 
-static void take_out(struct model *model, const struct slab *slab)
+static void take_out(struct model *model, const struct chunk *chunk)
 {
-    assert_true(slab->component < AXIS_COUNT && model->out_has[slab->component]);
-    mark(model->out[slab->component], slab, model->array_bytes);
-    for (uint64_t i = slab->offset; i < slab->offset + slab->bytes; i += model->line_bytes) {
+    assert_true(chunk->component < AXIS_COUNT && model->out_has[chunk->component]);
+    mark(model->out[chunk->component], chunk, model->array_bytes);
+    for (uint64_t i = chunk->offset; i < chunk->offset + chunk->bytes; i += model->line_bytes) {
         assert_int_equal(model->computed[i / model->line_bytes], 1);
         if (model->plan.passes == 1)
-            assert_int_equal(model->launch[i / model->line_bytes], slab->launch);
-        model->left = slab->launch;
+            assert_int_equal(model->launch[i / model->line_bytes], chunk->launch);
+        model->left = chunk->launch;
     }
 }
 
@@ -136,22 +136,22 @@ static void check(struct random *random, const struct job *job)
         for (int i = 0; i < model.plan.outputs; i++)
             places += model.out_has[i] = random_below(random, 3) > 0;
     }
-    const uint64_t slab_bytes =
+    const uint64_t chunk_bytes =
         random_below(random, 4) ? 8 + 8 * random_below(random, 3000) : UINT64_C(4) << 20;
-    transfer_init(&transfer, &model.plan, model.in_has, model.out_has, slab_bytes);
+    transfer_init(&transfer, &model.plan, model.in_has, model.out_has, chunk_bytes);
     uint32_t under_way = 0;
     bool passes = false, stuck = false;
     while (!transfer_is_done(&transfer)) {
-        struct slab slab;
+        struct chunk chunk;
         struct part part;
         const uint64_t what = random_below(random, 4);
         if (what == 0 && under_way > (passes ? 1 : 0)) {
             transfer_completed(&transfer);
             under_way--;
-        } else if (what == 1 && transfer_copy(&transfer, WAY_IN, &slab)) {
-            assert_true(slab.component < AXIS_COUNT && model.in_has[slab.component]);
-            assert_true(slab.bytes <= slab_bytes);
-            mark(model.in[slab.component], &slab, model.array_bytes);
+        } else if (what == 1 && transfer_copy(&transfer, WAY_IN, &chunk)) {
+            assert_true(chunk.component < AXIS_COUNT && model.in_has[chunk.component]);
+            assert_true(chunk.bytes <= chunk_bytes);
+            mark(model.in[chunk.component], &chunk, model.array_bytes);
             under_way++;
         } else if (what == 2 && passes && random_below(random, 3) == 0) {
             transfer_passes_completed(&transfer);
@@ -162,9 +162,9 @@ static void check(struct random *random, const struct job *job)
             passes = model.plan.passes > 1;
             under_way++;
         } else if (what == 3 && transfer_can_copy(&transfer, WAY_OUT)) {
-            assert_true(transfer_copy(&transfer, WAY_OUT, &slab));
-            assert_true(slab.bytes <= slab_bytes);
-            take_out(&model, &slab);
+            assert_true(transfer_copy(&transfer, WAY_OUT, &chunk));
+            assert_true(chunk.bytes <= chunk_bytes);
+            take_out(&model, &chunk);
             under_way++;
         } else if (under_way == 0 && !transfer_can_copy(&transfer, WAY_IN) &&
                    !transfer_can_copy(&transfer, WAY_OUT)) {
@@ -205,7 +205,7 @@ static struct job cube(enum operator_id operator_id, uint64_t n)
     return job;
 }
 
-enum { SLAB = 4 << 20 };
+enum { CHUNK = 4 << 20 };
 
 /* Take the job's steps as early as they can be. The most bytes of an input that had come and of the
  * same output had not left. */
@@ -213,7 +213,7 @@ static uint64_t most_behind(const struct job *job)
 {
     struct plan plan;
     struct transfer transfer;
-    struct slab slab;
+    struct chunk chunk;
     struct part part;
     bool in[AXIS_COUNT], out[AXIS_COUNT];
     uint64_t came = 0, left = 0, most = 0;
@@ -222,14 +222,14 @@ static uint64_t most_behind(const struct job *job)
         in[i] = i < plan.inputs;
         out[i] = i < plan.outputs;
     }
-    transfer_init(&transfer, &plan, in, out, SLAB);
+    transfer_init(&transfer, &plan, in, out, CHUNK);
     while (!transfer_is_done(&transfer)) {
-        if (transfer_copy(&transfer, WAY_IN, &slab))
-            came += slab.component == 0 ? slab.bytes : 0;
+        if (transfer_copy(&transfer, WAY_IN, &chunk))
+            came += chunk.component == 0 ? chunk.bytes : 0;
         while (transfer_compute(&transfer, &part))
             ;
-        while (transfer_copy(&transfer, WAY_OUT, &slab)) {
-            left += slab.component == 0 ? slab.bytes : 0;
+        while (transfer_copy(&transfer, WAY_OUT, &chunk)) {
+            left += chunk.component == 0 ? chunk.bytes : 0;
             while (transfer_compute(&transfer, &part))
                 ;
         }
@@ -241,7 +241,7 @@ static uint64_t most_behind(const struct job *job)
     return most;
 }
 
-/* The first results leave when a few slabs have come, around a periodic edge too, and never are
+/* The first results leave when a few chunks have come, around a periodic edge too, and never are
  * more than a few behind. */
 TEST(test_a_large_job_is_a_pipeline)
 {
@@ -264,26 +264,26 @@ TEST(test_what_stands_alone_leaves_at_once)
         }
 }
 
-/* A small job is one slab, one launch, one slab. */
+/* A small job is one chunk, one launch, one chunk. */
 TEST(test_a_small_job_is_one_step_of_each)
 {
     const struct job job = cube(OPERATOR_LAPLACIAN, 64);
     static const bool one[AXIS_COUNT] = {true};
     struct plan plan;
     struct transfer transfer;
-    struct slab slab;
+    struct chunk chunk;
     struct part part;
     plan_make(&plan, &job);
-    transfer_init(&transfer, &plan, one, one, SLAB);
+    transfer_init(&transfer, &plan, one, one, CHUNK);
     assert_false(transfer_compute(&transfer, &part));
-    assert_false(transfer_copy(&transfer, WAY_OUT, &slab));
-    assert_true(transfer_copy(&transfer, WAY_IN, &slab));
-    assert_int_equal(slab.bytes, job_bytes(&job));
-    assert_false(transfer_copy(&transfer, WAY_IN, &slab));
+    assert_false(transfer_copy(&transfer, WAY_OUT, &chunk));
+    assert_true(transfer_copy(&transfer, WAY_IN, &chunk));
+    assert_int_equal(chunk.bytes, job_bytes(&job));
+    assert_false(transfer_copy(&transfer, WAY_IN, &chunk));
     assert_true(transfer_compute(&transfer, &part));
     assert_int_equal(part.to, plan.lines);
-    assert_true(transfer_copy(&transfer, WAY_OUT, &slab));
-    assert_int_equal(slab.bytes, job_bytes(&job));
+    assert_true(transfer_copy(&transfer, WAY_OUT, &chunk));
+    assert_int_equal(chunk.bytes, job_bytes(&job));
     for (int i = 0; i < 3; i++) {
         assert_false(transfer_is_done(&transfer));
         transfer_completed(&transfer);

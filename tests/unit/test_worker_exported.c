@@ -38,7 +38,7 @@ static void assert_both(const struct job *job, uint64_t array, const void *in, c
         assert_memory_equal(mapped, result, job_bytes(job));
 }
 
-/* A small grid, and one of several slabs. */
+/* A small grid, and one of several chunks. */
 static const uint64_t sizes[][2] = {{50, 60}, {700, 601}};
 
 /* In place and from another array, with odd and even passes, alone and in a chain: the result of

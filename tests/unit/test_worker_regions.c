@@ -177,7 +177,7 @@ TEST(test_many_jobs_at_once, setup, teardown)
     ping();
 }
 
-/* Jobs of many slabs each, all in flight at once, from one field to separate places. */
+/* Jobs of many chunks each, all in flight at once, from one field to separate places. */
 TEST(test_large_jobs_in_regions, setup, teardown)
 {
     enum { JOBS = 3 };
@@ -285,7 +285,7 @@ TEST(test_small_jobs_all_over_a_region, setup, teardown)
     ping();
 }
 
-/* Its slabs in flight complete; then its region can be unmapped. */
+/* Its chunks in flight complete; then its region can be unmapped. */
 TEST(test_cancelling_a_job_in_regions, setup, teardown)
 {
     /* Of the last one launches copy the arrays, where they can. */
@@ -336,7 +336,7 @@ TEST(test_cancelling_the_passes_of_an_input_from_a_region, setup, teardown)
     ping();
 }
 
-/* From one place of a region to another, of a few bytes and of many slabs, and at once a job that
+/* From one place of a region to another, of a few bytes and of many chunks, and at once a job that
  * reads the copied array. */
 TEST(test_copies_between_regions_and_arrays, setup, teardown)
 {
