@@ -82,11 +82,11 @@ struct script_needs script_needs(const struct request *request, const struct job
     return needs;
 }
 
-static struct step *add(struct task *task, enum step_kind kind, bool waits, uint32_t op)
+static struct action *add(struct task *task, enum action_kind kind, bool waits, uint32_t op)
 {
-    struct step *step = program_add(&task->script->program, kind, waits);
-    step->op = op;
-    return step;
+    struct action *action = program_add(&task->script->program, kind, waits);
+    action->op = op;
+    return action;
 }
 
 /* Rounds in one part: a power of two, since in some chains it is every other round that is the same
@@ -104,7 +104,7 @@ static void add_rounds(struct task *task, uint64_t rounds, bool waits)
     const uint64_t part = part_rounds(task);
     for (uint64_t round = 1; round <= rounds; round++)
         for (uint32_t i = 0; i < task->count; i++)
-            add(task, STEP_RUN, waits, i)->ends_round =
+            add(task, ACTION_RUN, waits, i)->ends_round =
                 i + 1 == task->count && (round % part == 0 || round == rounds);
 }
 
@@ -125,36 +125,36 @@ static void compose(struct task *task, uint64_t ahead, bool cut)
     const bool has_steps = job_has_steps(&task->op->job);
     for (uint32_t i = 0; i < task->count; i++)
         if (job_measures(&task->op[i].job))
-            add(task, STEP_COEFFICIENT, false, i);
+            add(task, ACTION_COEFFICIENT, false, i);
     if (program->count)
-        add(task, STEP_JUDGE, true, 0);
+        add(task, ACTION_JUDGE, true, 0);
     if (cut) {
         const uint32_t from = program->count;
-        add(task, STEP_SEGMENT, true, 0);
-        add(task, STEP_SNAPSHOT, true, 0);
+        add(task, ACTION_SEGMENT, true, 0);
+        add(task, ACTION_SNAPSHOT, true, 0);
         program_repeat(program, from, (task->op->job.steps - 1) / script->every);
     }
     /* Before the result may come to lie in the input's place. */
     if (script->estimates && !has_steps)
-        add(task, STEP_FINER, false, 0);
+        add(task, ACTION_FINER, false, 0);
     const uint32_t first = program->count;
     add_rounds(task, ahead, cut);
     if (task->repeat > ahead)
         program_repeat(program, first, task->repeat / ahead);
     add_rounds(task, task->repeat % ahead, false);
     if (script->estimates && has_steps) {
-        add(task, STEP_SAME, false, 0);
-        add(task, STEP_FINER, false, 0);
+        add(task, ACTION_SAME, false, 0);
+        add(task, ACTION_FINER, false, 0);
     }
     for (int i = 0; i < job_outputs(&task->op->job) && script->reports; i++) {
-        add(task, STEP_VALUES, false, 0)->component = i;
+        add(task, ACTION_VALUES, false, 0)->component = i;
         if (script->estimates)
-            add(task, STEP_DISTANCES, false, 0)->component = i;
+            add(task, ACTION_DISTANCES, false, 0)->component = i;
     }
     for (uint32_t k = 0; k < task->count; k++)
         for (int i = 0; i < job_outputs(&task->op[k].job) && task->op[k].out_kind == OUT_REGION;
              i++)
-            add(task, STEP_WRITE, true, k)->component = i;
+            add(task, ACTION_WRITE, true, k)->component = i;
 }
 
 static bool take_arrays(struct task *task, int from, int count, struct failure *failure)
@@ -182,13 +182,13 @@ static bool take_block(struct task *task, struct failure *failure)
     return true;
 }
 
-/* With room for so many steps; NULL with the failure set. */
-static struct script *new_script(struct task *task, uint64_t steps, struct failure *failure)
+/* With room for so many actions; NULL with the failure set. */
+static struct script *new_script(struct task *task, uint64_t actions, struct failure *failure)
 {
-    if (!task_charge(task, sizeof(struct script) + steps * sizeof(struct step), failure))
+    if (!task_charge(task, sizeof(struct script) + actions * sizeof(struct action), failure))
         return NULL;
     struct script *script = calloc(1, sizeof *script);
-    if (!script || !program_init(&script->program, (uint32_t)steps)) {
+    if (!script || !program_init(&script->program, (uint32_t)actions)) {
         free(script);
         failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
         return NULL;
@@ -221,9 +221,9 @@ bool script_make(struct task *task, const struct requirements *needs, struct fai
 {
     const struct request *request = needs->request;
     const uint64_t ahead = rounds_ahead(task);
-    const uint64_t steps = (ahead + task->repeat % ahead + AXIS_COUNT + 1) * task->count + 1 +
-                           (task->is_chain ? 0 : STEPS_MORE);
-    struct script *script = new_script(task, steps, failure);
+    const uint64_t actions = (ahead + task->repeat % ahead + AXIS_COUNT + 1) * task->count + 1 +
+                             (task->is_chain ? 0 : STEPS_MORE);
+    struct script *script = new_script(task, actions, failure);
     if (!script)
         return false;
     script->every = request->every;

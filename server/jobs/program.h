@@ -1,8 +1,7 @@
-/* A task's orders, where they are more than one: steps in a row, some of them again and again, each
- * begun as soon as those before it allow. Bookkeeping alone: what a step is, and to begin it, is
- * its owner's.
+/* The actions of a job script: in a row, some of them again and again, each begun as soon as those
+ * before it allow. Bookkeeping alone: the script carries them out.
  *
- *   step 0 … from − 1 │ from … to − 1, `rounds` times │ to … count − 1
+ *   action 0 … from − 1 │ from … to − 1, `rounds` times │ to … count − 1
  */
 #pragma once
 
@@ -11,29 +10,29 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum step_kind {
-    STEP_COEFFICIENT, /* measures κ */
-    STEP_JUDGE,       /* looks at what was measured: it ends as it begins */
-    STEP_SEGMENT,     /* some of the time steps */
-    STEP_SNAPSHOT,    /* of what the order before it has left */
-    STEP_RUN,         /* the rest of the time steps, or the job as it is */
-    STEP_SAME,        /* one more time step from the result, … */
-    STEP_FINER,       /* … the same with accuracy + 2; of other operators all of the job */
-    STEP_VALUES,      /* measures a component of the result, … */
-    STEP_DISTANCES,   /* … and how far the estimate is from it */
-    STEP_WRITE        /* copies one to its place in a region */
+enum action_kind {
+    ACTION_COEFFICIENT, /* measures κ */
+    ACTION_JUDGE,       /* judges the time step by the measured κ: it ends as it begins */
+    ACTION_SEGMENT,     /* some of the time steps */
+    ACTION_SNAPSHOT,    /* of what the order before it has left */
+    ACTION_RUN,         /* the rest of the time steps, or the job as it is */
+    ACTION_SAME,        /* one more time step from the result, … */
+    ACTION_FINER,       /* … the same with accuracy + 2; of other operators all of the job */
+    ACTION_VALUES,      /* measures a component of the result, … */
+    ACTION_DISTANCES,   /* … and how far the estimate is from it */
+    ACTION_WRITE        /* copies one to its place in a region */
 };
 
-struct step {
-    enum step_kind kind;
-    bool waits; /* until every step before it has ended; the others may be under way at once, since
+struct action {
+    enum action_kind kind;
+    bool waits; /* until every action before it has ended; others may overlap, since
                    a worker keeps orders of one array in their order */
     bool under_way;
-    /* The owner's: */
+    /* The script's: */
     bool ends_round;
     int component;
     uint32_t op;        /* of the task */
-    struct order order; /* of all kinds but STEP_JUDGE and STEP_SNAPSHOT */
+    struct order order; /* of all kinds but ACTION_JUDGE and ACTION_SNAPSHOT */
     struct job job;     /* the order's, where it is not the operator's */
 };
 
@@ -41,34 +40,34 @@ struct program {
     uint32_t count, next;
     uint32_t from, to;
     uint64_t rounds, round;
-    uint32_t under_way; /* steps */
-    bool broken;        /* no further step is to begin */
-    struct step *step;  /* count of them, owned */
+    uint32_t under_way;    /* actions */
+    bool broken;           /* no further action begins */
+    struct action *action; /* count of them, owned */
 };
 
 /* False: no memory. */
 static inline bool program_init(struct program *program, uint32_t most)
 {
-    *program = (struct program){.step = calloc(most ? most : 1, sizeof *program->step)};
-    return program->step != NULL;
+    *program = (struct program){.action = calloc(most ? most : 1, sizeof *program->action)};
+    return program->action != NULL;
 }
 
 static inline void program_free(struct program *program)
 {
-    free(program->step);
-    program->step = NULL;
+    free(program->action);
+    program->action = NULL;
 }
 
-/* A new step, the last; they are no more than `most`. Zeroed but for its kind. */
-static inline struct step *program_add(struct program *program, enum step_kind kind, bool waits)
+/* A new action, the last; they are no more than `most`. Zeroed but for its kind. */
+static inline struct action *program_add(struct program *program, enum action_kind kind, bool waits)
 {
-    struct step *step = &program->step[program->count++];
-    step->kind = kind;
-    step->waits = waits;
-    return step;
+    struct action *action = &program->action[program->count++];
+    action->kind = kind;
+    action->waits = waits;
+    return action;
 }
 
-/* The steps from `from` on that were added until now are done `rounds` times; 0: never. Once. */
+/* The actions from `from` to the last one are done `rounds` times; 0: never. Call it once. */
 static inline void program_repeat(struct program *program, uint32_t from, uint64_t rounds)
 {
     program->from = from;
@@ -78,7 +77,7 @@ static inline void program_repeat(struct program *program, uint32_t from, uint64
         program->next = program->to;
 }
 
-/* After the step before: round again, or past what is never done. */
+/* After the action before: round again, or past what is never done. */
 static inline void program_advance(struct program *program)
 {
     program->next++;
@@ -89,25 +88,25 @@ static inline void program_advance(struct program *program)
         program->next = program->to;
 }
 
-/* The step to begin now, which is under way from here on; NULL: none is, for now. */
-static inline struct step *program_next(struct program *program)
+/* The action to begin now, which is under way from here on; NULL: none, for now. */
+static inline struct action *program_next(struct program *program)
 {
     if (program->broken || program->next == program->count)
         return NULL;
-    struct step *step = &program->step[program->next];
-    if (step->under_way || (step->waits && program->under_way))
+    struct action *action = &program->action[program->next];
+    if (action->under_way || (action->waits && program->under_way))
         return NULL;
-    step->under_way = true;
+    action->under_way = true;
     program->under_way++;
     program_advance(program);
-    return step;
+    return action;
 }
 
 /* One has ended. */
-static inline void program_ended(struct program *program, struct step *step)
+static inline void program_ended(struct program *program, struct action *action)
 {
-    assert(step->under_way);
-    step->under_way = false;
+    assert(action->under_way);
+    action->under_way = false;
     program->under_way--;
 }
 

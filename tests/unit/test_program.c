@@ -1,4 +1,4 @@
-/* The order in which a program's steps begin, for any order of their ends. */
+/* The order in which a program's actions begin, for any order of their ends. */
 #include "server/jobs/program.h"
 #include "tests/lib/random_job.h"
 #include "tests/unit/unit.h"
@@ -17,29 +17,29 @@ static struct program made(const char *waits)
     struct program program;
     assert_true(program_init(&program, STEPS));
     for (const char *c = waits; *c; c++)
-        program_add(&program, STEP_RUN, *c == 'w');
+        program_add(&program, ACTION_RUN, *c == 'w');
     return program;
 }
 
-static long number_of(const struct program *program, const struct step *step)
+static long number_of(const struct program *program, const struct action *action)
 {
-    return step - program->step;
+    return action - program->action;
 }
 
-/* Begin all steps that can begin; returns their numbers, in order. */
+/* Begin all actions that can begin; returns their numbers, in order. */
 static const char *begun(struct program *program)
 {
     static char text[64];
     size_t count = 0;
-    for (struct step *step; (step = program_next(program));)
-        text[count++] = (char)('0' + number_of(program, step));
+    for (struct action *action; (action = program_next(program));)
+        text[count++] = (char)('0' + number_of(program, action));
     text[count] = '\0';
     return text;
 }
 
 static void end(struct program *program, int number)
 {
-    program_ended(program, &program->step[number]);
+    program_ended(program, &program->action[number]);
 }
 
 TEST(test_nothing)
@@ -70,7 +70,7 @@ TEST(test_rounds)
 {
     struct program program = made(".ww");
     program_repeat(&program, 1, 3);
-    program_add(&program, STEP_RUN, true);
+    program_add(&program, ACTION_RUN, true);
     assert_string_equal(begun(&program), "0");
     end(&program, 0);
     for (int round = 0; round < 3; round++) {
@@ -90,15 +90,15 @@ TEST(test_no_round)
 {
     for (int before = 0; before < 2; before++) {
         struct program program = made(before ? "." : "");
-        program_add(&program, STEP_RUN, true);
+        program_add(&program, ACTION_RUN, true);
         program_repeat(&program, (uint32_t)before, 0);
-        program_add(&program, STEP_RUN, false);
+        program_add(&program, ACTION_RUN, false);
         assert_string_equal(begun(&program), before ? "02" : "1");
         program_free(&program);
     }
 }
 
-/* A step is not begun again while it is under way: so much of a long row is ahead at most. */
+/* An action is not begun again while it is under way: so much of a long row is ahead at most. */
 TEST(test_rounds_run_ahead)
 {
     struct program program = made("..");
@@ -124,7 +124,8 @@ TEST(test_broken)
     program_free(&program);
 }
 
-/* For any order of their ends, each step begins as often as it should, and none before its turn. */
+/* For any order of their ends, each action begins as often as it should, and none before its turn.
+ */
 TEST(test_any_order_of_ends)
 {
     struct random random = random_start();
@@ -136,23 +137,23 @@ TEST(test_any_order_of_ends)
         const uint32_t to = from + 1 + (uint32_t)random_below(&random, count - from);
         const uint64_t rounds = random_below(&random, 6);
         for (uint32_t i = 0; i < count; i++) {
-            program_add(&program, STEP_RUN, random_below(&random, 2));
+            program_add(&program, ACTION_RUN, random_below(&random, 2));
             if (i + 1 == to)
                 program_repeat(&program, from, rounds);
         }
         while (!program_is_done(&program)) {
-            for (struct step *step; (step = program_next(&program));) {
-                const long number = number_of(&program, step);
-                if (step->waits)
+            for (struct action *action; (action = program_next(&program));) {
+                const long number = number_of(&program, action);
+                if (action->waits)
                     assert_int_equal(program.under_way, 1);
                 times[number]++;
             }
             assert_true(program.under_way > 0);
-            struct step *step;
+            struct action *action;
             do
-                step = &program.step[random_below(&random, count)];
-            while (!step->under_way);
-            program_ended(&program, step);
+                action = &program.action[random_below(&random, count)];
+            while (!action->under_way);
+            program_ended(&program, action);
             ended++;
         }
         uint64_t all = 0;
@@ -177,7 +178,7 @@ TEST(test_an_end_that_nobody_began)
         signal(SIGABRT, SIG_DFL);
         if (!freopen("/dev/null", "w", stderr))
             _exit(1);
-        program_ended(&program, &program.step[0]);
+        program_ended(&program, &program.action[0]);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -1,4 +1,4 @@
-/* The steps of a job script: what the order of each is, and what comes of it. */
+/* The actions of a job script: the order of each, and what follows from its end. */
 #include "protocol/request_job.h"
 #include "server/jobs/answer.h"
 #include "server/jobs/job_script.h"
@@ -18,23 +18,24 @@ static void begin_from(struct order *order, struct field *reached)
     order->in_place = NULL;
 }
 
-static void set_steps(const struct script *script, const struct op *op, struct step *step)
+static void set_steps(const struct script *script, const struct op *op, struct action *action)
 {
-    step->job = op->job;
-    step->job.steps = step->kind == STEP_RUN ? op->job.steps - script->steps_done : script->every;
-    step->order.job = &step->job;
-    begin_from(&step->order, script->reached);
-    if (step->kind == STEP_SEGMENT && script->snapshot == SNAPSHOT_FIELD)
-        step->order.out[0] = script->array[SCRIPT_FRESH];
+    action->job = op->job;
+    action->job.steps =
+        action->kind == ACTION_RUN ? op->job.steps - script->steps_done : script->every;
+    action->order.job = &action->job;
+    begin_from(&action->order, script->reached);
+    if (action->kind == ACTION_SEGMENT && script->snapshot == SNAPSHOT_FIELD)
+        action->order.out[0] = script->array[SCRIPT_FRESH];
 }
 
-static void set_estimate(const struct script *script, const struct op *op, struct step *step)
+static void set_estimate(const struct script *script, const struct op *op, struct action *action)
 {
-    struct order *order = &step->order;
-    script_estimate(&op->job, step->kind == STEP_FINER, &step->job);
-    order->job = &step->job;
+    struct order *order = &action->order;
+    script_estimate(&op->job, action->kind == ACTION_FINER, &action->job);
+    order->job = &action->job;
     memset(order->out, 0, sizeof order->out);
-    if (step->kind == STEP_FINER)
+    if (action->kind == ACTION_FINER)
         memcpy(order->out, &script->array[SCRIPT_FINER], sizeof order->out);
     else
         order->out[0] = script->array[SCRIPT_SAME];
@@ -45,56 +46,56 @@ static void set_estimate(const struct script *script, const struct op *op, struc
         begin_from(order, op->out[0]);
     if (script->block) {
         order->block = script->block;
-        job_block_key(script->block, step->job.more.block_bytes, step->job.more.block_key);
+        job_block_key(script->block, action->job.more.block_bytes, action->job.more.block_key);
     }
 }
 
-static void set_measure(const struct script *script, const struct op *op, struct step *step)
+static void set_measure(const struct script *script, const struct op *op, struct action *action)
 {
-    struct order *order = &step->order;
-    const int i = step->component;
-    struct field *of = step->kind == STEP_COEFFICIENT ? op->operand[OPERAND_COEFFICIENT]
-                       : step->kind == STEP_VALUES    ? op->out[i]
-                       : job_has_steps(&op->job)      ? script->array[SCRIPT_SAME]
-                                                      : op->out[i];
+    struct order *order = &action->order;
+    const int i = action->component;
+    struct field *of = action->kind == ACTION_COEFFICIENT ? op->operand[OPERAND_COEFFICIENT]
+                       : action->kind == ACTION_VALUES    ? op->out[i]
+                       : job_has_steps(&op->job)          ? script->array[SCRIPT_SAME]
+                                                          : op->out[i];
     order->kind = ORDER_MEASURE;
     memset(order->in, 0, sizeof order->in);
     memset(order->out, 0, sizeof order->out);
     order->in[0] = of;
-    order->in[1] = step->kind == STEP_DISTANCES ? script->array[SCRIPT_FINER + i] : NULL;
+    order->in[1] = action->kind == ACTION_DISTANCES ? script->array[SCRIPT_FINER + i] : NULL;
     order->out[0] = op->result;
 }
 
-static void set_order(struct task *task, struct step *step)
+static void set_order(struct task *task, struct action *action)
 {
     const struct script *script = task->script;
-    const struct op *op = &task->op[step->op];
-    struct order *order = &step->order;
+    const struct op *op = &task->op[action->op];
+    struct order *order = &action->order;
     op_order(op, order);
     order->out_place = NULL; /* the result goes there when all is done */
     order->chain = task->is_chain ? task->id : 0;
-    order->ends_round = task->is_chain && step->ends_round;
-    switch (step->kind) {
-    case STEP_SEGMENT:
-        set_steps(script, op, step);
+    order->ends_round = task->is_chain && action->ends_round;
+    switch (action->kind) {
+    case ACTION_SEGMENT:
+        set_steps(script, op, action);
         break;
-    case STEP_RUN:
+    case ACTION_RUN:
         if (script->steps_done)
-            set_steps(script, op, step);
+            set_steps(script, op, action);
         break;
-    case STEP_SAME:
-    case STEP_FINER:
-        set_estimate(script, op, step);
+    case ACTION_SAME:
+    case ACTION_FINER:
+        set_estimate(script, op, action);
         break;
-    case STEP_COEFFICIENT:
-    case STEP_VALUES:
-    case STEP_DISTANCES:
-        set_measure(script, op, step);
+    case ACTION_COEFFICIENT:
+    case ACTION_VALUES:
+    case ACTION_DISTANCES:
+        set_measure(script, op, action);
         break;
-    case STEP_WRITE:
+    case ACTION_WRITE:
         order->kind = ORDER_WRITE;
-        order->in[0] = op->out[step->component];
-        order->out_place = &op->out_place[step->component];
+        order->in[0] = op->out[action->component];
+        order->out_place = &op->out_place[action->component];
         break;
     default: /* no order */
         break;
@@ -105,15 +106,15 @@ static void set_order(struct task *task, struct step *step)
 static bool judge(struct task *task)
 {
     struct failure *failure = &task->script->failure;
-    for (const struct step *step = task->script->program.step; step->kind == STEP_COEFFICIENT;
-         step++) {
-        struct op *op = &task->op[step->op];
-        const struct measured *k = &step->order.measured;
+    for (const struct action *action = task->script->program.action;
+         action->kind == ACTION_COEFFICIENT; action++) {
+        struct op *op = &task->op[action->op];
+        const struct measured *k = &action->order.measured;
         if (request_job_measured(&op->job, op->cfl, k->nan > 0 ? NAN : k->min, k->max,
                                  (double)task->jobs->config->max_work, failure))
             continue;
         if (task->is_chain)
-            request_chain_place(NULL, failure, step->op);
+            request_chain_place(NULL, failure, action->op);
         return false;
     }
     return true;
@@ -168,7 +169,7 @@ static void withdraw_taken(const struct script *script)
 }
 
 /* False: it could not be taken. */
-static bool take_snapshot(struct task *task, struct step *step)
+static bool take_snapshot(struct task *task, struct action *action)
 {
     struct script *script = task->script;
     script->reached = task->op->out[0];
@@ -180,33 +181,33 @@ static bool take_snapshot(struct task *task, struct step *step)
             withdraw_taken(script);
         return told;
     }
-    program_ended(&script->program, step); /* nobody is there to be told */
+    program_ended(&script->program, action); /* nobody is there to be told */
     return true;
 }
 
 /* False: the script is broken. */
-static bool begin(struct task *task, struct step *step)
+static bool begin(struct task *task, struct action *action)
 {
     struct script *script = task->script;
     bool ok;
-    if (step->kind == STEP_SNAPSHOT && take_snapshot(task, step))
+    if (action->kind == ACTION_SNAPSHOT && take_snapshot(task, action))
         return true;
-    if (step->kind == STEP_SNAPSHOT || step->kind == STEP_JUDGE) {
-        ok = step->kind == STEP_JUDGE && judge(task);
+    if (action->kind == ACTION_SNAPSHOT || action->kind == ACTION_JUDGE) {
+        ok = action->kind == ACTION_JUDGE && judge(task);
     } else if ((ok = !script->failure.code)) { /* else there is no array for the next snapshot */
-        set_order(task, step);
-        task_order(task, &step->order, ++task->jobs->last_task);
+        set_order(task, action);
+        task_order(task, &action->order, ++task->jobs->last_task);
         return true;
     }
-    program_ended(&script->program, step);
+    program_ended(&script->program, action);
     return ok;
 }
 
 void script_go_on(struct task *task)
 {
     struct script *script = task->script;
-    for (struct step *step; (step = program_next(&script->program));)
-        if (!begin(task, step))
+    for (struct action *action; (action = program_next(&script->program));)
+        if (!begin(task, action))
             script->program.broken = true;
     if (!program_is_done(&script->program))
         return;
@@ -216,13 +217,13 @@ void script_go_on(struct task *task)
         task_succeed(task);
 }
 
-static void note_measure(const struct task *task, const struct step *step)
+static void note_measure(const struct task *task, const struct action *action)
 {
     const struct job *job = &task->op->job;
-    struct reply_report *report = &task->script->report[step->component];
-    const struct measured *measured = &step->order.measured;
+    struct reply_report *report = &task->script->report[action->component];
+    const struct measured *measured = &action->order.measured;
     const double numbers = (double)job_points(job) - measured->nan;
-    if (step->kind == STEP_VALUES) {
+    if (action->kind == ACTION_VALUES) {
         const double dt_max = job_has_steps(job) ? job_dt_max(job) : 0;
         report->has_values = numbers > 0;
         report->min = measured->min;
@@ -231,7 +232,7 @@ static void note_measure(const struct task *task, const struct step *step)
         report->nan = (uint64_t)measured->nan;
         report->has_stability = dt_max > 0 && isfinite(dt_max);
         report->stability = job->dt / dt_max;
-    } else if (step->kind == STEP_DISTANCES) {
+    } else if (action->kind == ACTION_DISTANCES) {
         const double times = job_has_steps(job) ? (double)job->steps : 1;
         report->has_error = numbers > 0;
         report->error_max = times * measured->max;
@@ -259,16 +260,16 @@ static void op_ended(struct op *op)
         op_let_go(op->out, AXIS_COUNT);
 }
 
-static void note(struct task *task, const struct step *step)
+static void note(struct task *task, const struct action *action)
 {
-    struct op *op = &task->op[step->op];
-    if (step->kind == STEP_SEGMENT) {
+    struct op *op = &task->op[action->op];
+    if (action->kind == ACTION_SEGMENT) {
         task->script->steps_done += task->script->every;
-        op->ended += step->order.out[0] == op->out[0];
-    } else if (step->kind == STEP_RUN && task->is_chain) {
+        op->ended += action->order.out[0] == op->out[0];
+    } else if (action->kind == ACTION_RUN && task->is_chain) {
         op_ended(op);
-    } else if (step->kind == STEP_VALUES || step->kind == STEP_DISTANCES) {
-        note_measure(task, step);
+    } else if (action->kind == ACTION_VALUES || action->kind == ACTION_DISTANCES) {
+        note_measure(task, action);
     }
 }
 
@@ -277,17 +278,17 @@ static void cancel_orders(const struct task *task)
     struct program *program = &task->script->program;
     program->broken = true;
     for (uint32_t i = 0; i < program->count; i++)
-        if (program->step[i].order.id)
-            device_cancel(task->device, &program->step[i].order);
+        if (program->action[i].order.id)
+            device_cancel(task->device, &program->action[i].order);
 }
 
 void script_order_ended(struct task *task, struct order *order, enum status status)
 {
     struct script *script = task->script;
-    struct step *step = LIST_ENTRY(order, struct step, order);
-    program_ended(&script->program, step);
+    struct action *action = LIST_ENTRY(order, struct action, order);
+    program_ended(&script->program, action);
     if (status == STATUS_OK)
-        note(task, step);
+        note(task, action);
     if (status == STATUS_OK || script->program.broken)
         return;
     failure_set(&script->failure, status, NULL, "%s", status_text(status));
@@ -299,8 +300,8 @@ void script_snapshot_ended(struct task *task)
     struct program *program = &task->script->program;
     schedule_rest(&task->entry, false);
     for (uint32_t i = 0; i < program->count; i++)
-        if (program->step[i].kind == STEP_SNAPSHOT && program->step[i].under_way)
-            program_ended(program, &program->step[i]);
+        if (program->action[i].kind == ACTION_SNAPSHOT && program->action[i].under_way)
+            program_ended(program, &program->action[i]);
 }
 
 bool script_stop(struct task *task)
