@@ -46,9 +46,10 @@ struct backend {
      * upload and download do. 0: launches cannot copy. */
     uint64_t launch_copies_bytes;
 
-    /* Open device `index`, with the arena mapped at `arena` (pin it). Completions write to the
-     * eventfd `wake`: of what was under way at the last arm(), at least. Fills info. INTERNAL with
-     * the reason in `failure` where there is no such device or it does not answer. */
+    /* Open device `index`, with the arena mapped at `arena` (pin it). Completions of
+     * operations that were under way at the last arm(), at least, write to the eventfd `wake`.
+     * Fills info. INTERNAL with the reason in `failure` where there is no such device or it does
+     * not answer. */
     bool (*open)(int index, void *arena, size_t arena_bytes, int wake, struct device_info *info,
                  struct failure *failure);
     void (*close)(void);
@@ -65,9 +66,9 @@ struct backend {
     void *(*allocate)(uint64_t bytes, uint64_t owner);
     void (*release)(void *memory, uint64_t bytes, uint64_t owner);
 
-    /* The same of memory that is one allocation and zeroed, and what other processes map it by:
-     * *descriptor, the caller's. Released, its pages go as soon as no other process has it mapped;
-     * the host's soon, whoever has. NULL where there is none. */
+    /* The same of one zeroed allocation that other processes can map by *descriptor, which is the
+     * caller's. After its release the pages are freed when no other process maps them; on the host
+     * soon, even if one does. NULL where there is none. */
     void *(*allocate_exportable)(uint64_t bytes, int *descriptor);
     void (*release_exportable)(void *memory, uint64_t bytes);
 
@@ -91,7 +92,7 @@ struct backend {
     const void *(*launch)(const struct launch *launch, struct token token);
     void (*begin)(void);
 
-    /* To be called before the caller sleeps, so that what is under way wakes it. */
+    /* To be called before the caller sleeps, so that operations under way wake it. */
     void (*arm)(void);
     /* Call when nothing is under way and the caller would sleep: gives part of the memory kept in
      * reserve back. True: there is more to give back. */

@@ -1,5 +1,5 @@
-/* What a job is, once its parameters have been read: plain data that the front checks, the channel
- * carries and a worker turns into weights and kernels. No pointers, no ownership. */
+/* A job: its parameters as plain data, which the front checks, the channel carries and a worker
+ * turns into weights and kernels. No pointers, no ownership. */
 #pragma once
 
 #include "base/status.h"
@@ -122,13 +122,14 @@ enum block_part {
     BLOCK_END
 };
 uint64_t job_block_part(const struct job *job, enum block_part part);
-/* Where the part begins in this block. Only who made the block writes there. */
+/* Where the part begins in this block. Only the maker of the block writes there. */
 void *job_block_at(const struct job *job, const void *block, enum block_part part);
 /* A key for the block: equal blocks have equal keys, others hardly ever. */
 void job_block_key(const void *block, uint64_t bytes, uint64_t key[2]);
 
-/* Is it along one axis alone; is there a derivative (or an interpolation) along this one? */
+/* Is it along one axis alone? */
 bool job_has_axis(const struct job *job);
+/* Is there a derivative or an interpolation along this one? */
 bool job_is_active(const struct job *job, int axis);
 /* Does it go step by step? */
 bool job_has_steps(const struct job *job);

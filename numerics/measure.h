@@ -1,7 +1,7 @@
-/* What there is to say about an array in four numbers, in one order of evaluation for C and CUDA
- * alike (docs/NUMERICS.md, "Measures"): blocks of MEASURE_BLOCK elements in order, in each of them
+/* The measure of an array: four numbers, in one order of evaluation for C and CUDA alike
+ * (docs/NUMERICS.md, "Measures"): blocks of MEASURE_BLOCK elements in order, in each of them
  * lane i mod MEASURE_LANES takes its elements ascending, then lanes are joined in pairs 16, 8, 4, 2
- * and 1 apart; what the blocks came to is measured in the same way until one is left. In double,
+ * and 1 apart; the blocks' results are measured in the same way until one is left. In double,
  * without multiply-adds.
  *
  * MEASURE_FUNCTION: such as `static inline`, or `static __device__`. */
@@ -65,8 +65,8 @@ MEASURE_FUNCTION uint64_t measure_blocks(uint64_t count)
     return (count + MEASURE_BLOCK - 1) / MEASURE_BLOCK;
 }
 
-/* Bytes that a measure of so many elements, from 1 up, leaves behind: what the blocks of values
- * came to, then what the blocks of these did, and so on; the last one is the result. */
+/* Bytes of all results of a measure of so many elements, from 1 up: of the blocks of values, then
+ * of the blocks of those results, and so on; the last one is the measure. */
 static inline uint64_t measure_bytes(uint64_t count)
 {
     uint64_t all = 0;

@@ -157,7 +157,7 @@ struct table_row_f64 table_row(const struct table_header *table, const void *byt
 /* Points on either side that rows of an axis with coordinates read where no side is near. */
 int table_indexed_reach(const struct job *job);
 
-/* What a plan whose table is made says for kernels of centred stencils; table_make() calls it. */
+/* Set the plan's members for kernels of centred stencils from its table; table_make() calls it. */
 void table_to_plan(struct plan *plan, const struct job *job);
 
 /* Which of an axis's rows of one kind the point at index i of n has. */

@@ -119,8 +119,8 @@ bool array_is_list(uint64_t bytes);
  *
  *   struct array weights;
  *   numbers_read(value, "weights", &weights, failure)             when the parameter is read;
- *   numbers_count(&weights), weights.type.dimensions, .shape      in request_job(), which checks
- * them; numbers_reals(&weights, to)                                   into the block.
+ *   numbers_count(&weights), weights.type.dimensions, .shape      checked by request_job();
+ *   numbers_reals(&weights, to)                                   into the block.
  *
  * An ARRAY of LIMIT_DIVERT_BYTES or more is payload: `small` is NULL at first, and the
  * receiver of the payload sets it before anything is written. */

@@ -20,8 +20,8 @@ bool request_is_array(const msgpack_object *value);
 bool request_read_operand(const msgpack_object *value, const char *parameter, struct array *array,
                           struct failure *failure);
 
-/* Add to an INVALID_ARGUMENT about that value what it is, where the error does not say so yet:
- * text, a number, a boolean or nil. */
+/* Append the value (text, a number, a boolean or nil) to an INVALID_ARGUMENT about it that does not
+ * show it yet. */
 void request_say_given(const msgpack_object *value, struct failure *failure);
 
 /* Have all inputs in regions a type? Of a request that is to be run: is the data of its arrays

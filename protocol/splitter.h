@@ -39,7 +39,7 @@ struct splitter_payload {
      * without the map's own header. They are `pairs` many and lie in the control buffer. */
     const uint8_t *map;
     size_t map_bytes;
-    uint32_t map_at; /* where in the control bytes it begins, as no other map of the message does */
+    uint32_t map_at; /* its offset in the control bytes, which no other map has */
     uint32_t map_pairs;
     /* The key, in the map around it, that this map is the value of, and the key that that map is
      * the value of in turn; NULL where there is none. */
@@ -109,10 +109,10 @@ void splitter_shrink(struct splitter *s);
 /* Is the stream between two messages (an end here is clean)? */
 bool splitter_idle(const struct splitter *s);
 
-/* What has a msgid, as numbered on the wire. */
+/* Messages with a msgid, as numbered on the wire. */
 enum splitter_kind { SPLITTER_REQUEST = 0, SPLITTER_RESPONSE = 1 };
 
-/* The msgid of a message of that kind that is complete or not yet, as far as its control bytes
- * tell: an error can then be answered to the right request, and payload go where its request wants
- * it. False where it has not come, or the message is of another kind. */
+/* The msgid of a message of that kind, complete or not, so that an error can name its request and
+ * payload can go where its request wants it. False: the msgid has not come yet, or the message is
+ * of another kind. */
 bool splitter_peek_msgid(const struct splitter *s, enum splitter_kind kind, uint64_t *msgid);

@@ -124,12 +124,12 @@ bool execution_is_chained(const struct execution *run);
 /* It starts. */
 void executions_start(struct executions *runs, struct execution *run);
 
-/* Does no run before it, no want of a slot, no download of what it writes, and no upload from a
- * region of what it uses stand in its way? What has been launched of its chain does not, where it
- * is one run, or all of that is no more than chain_points. */
+/* May it start? It waits for runs before it that use its arrays, for a slot, for downloads of
+ * arrays that it writes, and for uploads from regions to arrays that it uses. It does not wait for
+ * launched runs of its chain if there is one, or all of them are no more than chain_points. */
 bool executions_may_start(struct executions *runs, const struct execution *run);
 
-/* A copy or launch of it that the span tells of has been going on for so many µs. */
+/* Extend the span by a copy or launch that began so many µs ago and ends now. */
 void execution_span(struct channel_span *span, uint64_t us);
 
 /* The last one of a chain; NULL where there is none. */

@@ -1,6 +1,6 @@
-/* The plans of the jobs that came lately: weights beside an edge take milliseconds to compute, and
- * a device has to be told what a new plan says. One who asks for ever new ones displaces those of
- * nobody who has fewer. One thread. */
+/* The plans of recent jobs: weights beside an edge take milliseconds to compute, and a new plan has
+ * to be copied to the device. A user with many plans displaces none of a user who has fewer. One
+ * thread. */
 #pragma once
 
 #include "base/list.h"

@@ -66,14 +66,14 @@ void transfer_init(struct transfer *transfer, const struct plan *plan, const boo
 void transfer_init_copy(struct transfer *transfer, uint64_t bytes, enum way way,
                         uint64_t chunk_bytes);
 
-/* Would there be a chunk now? */
+/* Is a chunk next? */
 bool transfer_can_copy(const struct transfer *transfer, enum way way);
 
 /* The next chunk, and the next lines, which begin; false: there are none now. */
 bool transfer_copy(struct transfer *transfer, enum way way, struct chunk *chunk);
 bool transfer_compute(struct transfer *transfer, struct part *part);
 
-/* One of those has completed. */
+/* A copy or launch has completed. */
 void transfer_completed(struct transfer *transfer);
 /* Of a transfer that is `whole`: the passes have. */
 void transfer_passes_completed(struct transfer *transfer);

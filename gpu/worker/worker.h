@@ -71,13 +71,13 @@ void store_copy(struct worker *worker, const struct channel_message *message);
 /* That copy has completed; region NULL: of the arena. */
 void store_copied(struct worker *worker, struct holding *holding, struct region *region,
                   bool is_upload, uint64_t tag);
-/* Is there memory behind the array, and what was copied to it? */
+/* Does it have memory, with all that was uploaded to it? */
 bool store_has_memory(const struct holding *holding);
 /* The array of that id, which is there; or one of no bytes, where it may be one that there was no
  * memory to note. */
 struct holding *store_find(const struct worker *worker, uint64_t id);
 
-/* Is nothing under way with it? */
+/* Is no copy and no run of it under way? */
 bool store_is_unused(const struct holding *holding);
 
 /* --- exported.c --- */
@@ -114,5 +114,5 @@ void jobs_slice_completed(struct worker *worker, struct execution *run,
 /* A copy or launch of the run has completed in the pipeline: finish it, or the copy that it is,
  * where nothing is left to do. */
 void jobs_settle(struct worker *worker, struct execution *run);
-/* Start those that waited for an array which may be free now. */
+/* Start waiting runs whose arrays are free now. */
 void jobs_start_waiting(struct worker *worker);

@@ -1,13 +1,12 @@
-/* One device as the front sees it: its worker process, the channel to it, and what it holds; all
- * devices, what they share, and their events for the layer above. Devices know nothing of a task
- * but its address.
+/* A device as the front sees it: its worker process, the channel to it and its arrays; all devices,
+ * their shared state, and their events for the layer above. A device knows only a task's address.
  *
  * The worker is watched and, when it ends, started again (at once, then with a back-off of at most
  * 100 ms; the front never gives up). Until it has been reaped, its slabs are not touched: its DMA
  * may still run. Orders given while there is no worker wait for the next one.
  *
- * It hangs where it says nothing for 5 s (while it starts: 65 s), or where its device ends nothing
- * of what it was given (heartbeat.h); then it is killed. */
+ * A worker that is silent for 5 s (while it starts: 65 s), or whose device completes none of its
+ * work (heartbeat.h), hangs and is killed. */
 #pragma once
 
 #include "server/devices/heartbeat.h"
@@ -27,7 +26,7 @@ enum order_kind {
     ORDER_EXPORT   /* in[0], which exchanges its memory with scratch[0] */
 };
 
-/* Its arrays, places and parameters are its task's, and stay while it is with the worker. */
+/* Arrays, places and parameters are the task's, and stay while the order is with the worker. */
 struct order {
     struct order *next_running; /* in its bucket of the device */
     struct task *task;          /* of this user: */
@@ -58,7 +57,7 @@ struct device_events {
     void (*copied)(struct task *task, const struct field *field);
     /* So many passes of a RUN are done. */
     void (*progress)(struct order *order, uint64_t passes);
-    /* The order has ended, once; what its FINISHED said, NULL where it was a copy or an EXPORT. */
+    /* The order has ended; called once. said: its FINISHED; NULL for a copy or an EXPORT. */
     void (*finished)(struct order *order, enum status status, const struct channel_message *said);
     /* The worker is gone and its arrays are lost: fail the device's tasks, then end
      * device->losing, during which nothing is dispatched. No order of theirs is with a worker. */
@@ -106,7 +105,7 @@ struct device {
     uint64_t short_lives; /* workers in a row that ended before they had served for long */
     uint64_t ready_ns;    /* when this one was */
     bool once_ready;
-    bool losing; /* what was on a lost worker is being failed: nothing is dispatched */
+    bool losing; /* its lost worker's tasks are being failed: nothing is dispatched */
     struct device_info info;
     uint64_t memory_bytes; /* that arrays may take */
     uint64_t bytes;        /* that they take */
@@ -144,38 +143,38 @@ void device_close_all(struct devices *devices);
 /* At the end, after the loop. */
 void devices_free(struct devices *devices);
 
-/* Leave a device that was never ready out; it goes when its worker has been reaped. */
+/* Leave out a device that was never ready; it is freed when its worker has been reaped. */
 void device_forget(struct device *device);
 
 /* Send the orders that wait: at the end of a turn of the loop. */
 void device_flush(struct device *device);
 
-/* It goes out with what else this turn of the loop has to say, with a RUN the job's block behind it
- * (else NULL). Without a socket it waits for the next worker. */
+/* Queue a message, which is sent at the end of this turn of the loop; block: of a RUN's job, else
+ * NULL. Without a socket it waits for the next worker. */
 void device_tell(struct device *device, const struct channel_message *message,
                  const uint8_t *block);
 
-/* It hangs: its exit starts it again. */
+/* Kill a worker that hangs; another is started once it has exited. */
 void device_give_up(struct device *device, const char *why);
 
 /* Orders to the worker; see gpu/worker/channel.h for their rules. */
 void device_allocate(struct device *device, const struct field *field);
 void device_release(struct device *device, const struct field *field);
 
-/* Copy `bytes` from the slab to the array at `offset`, or from there. The slab is the worker's
- * meanwhile, and the field referenced. Then an uploaded one is released, and copied() is called for
- * a download, once: ok false where the worker was lost. */
+/* Copy `bytes` from the slab to the array at `offset`, or from there. Meanwhile the slab is the
+ * worker's, and the field is referenced. An upload ends with the release of the slab, a download
+ * with one call of copied(), whose ok is false if the worker was lost. */
 void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes);
 void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
                      void (*copied)(struct slab *, void *, bool), void *context);
 
-/* Let the worker map a region; region_mapped() follows. False: not now, there is no descriptor for
- * it. And let it go again, once it is mapped. */
+/* Let the worker map a region; region_mapped() follows. False: no descriptor is left for it now.
+ * device_unmap(): of one that is mapped. */
 bool device_map(struct device *device, const struct region *region);
 void device_unmap(struct device *device, const struct region *region);
 
-/* Copy an operand that lies in a region to its array, which stays until that is done, whatever
- * becomes of its task: before the orders that read it. */
+/* Copy an operand from its region to its array, before the orders that read it. The array stays
+ * until the copy has ended, even if its task ends earlier. */
 void device_copy_operand(struct device *device, struct field *field, const struct region_use *use);
 
 /* Hand an order over, which has an id; finished() follows, once. */
@@ -185,10 +184,10 @@ void device_cancel(struct device *device, struct order *order);
 /* "starting", "ready", "down", "closed"; "stalled": ready, and silent for a second. */
 const char *device_state_name(const struct device *device);
 
-/* orders.c, for device.c. The worker says something; *descriptor is −1 afterwards where it was
- * taken. False: it does not keep to the channel's rules. */
+/* orders.c, for device.c. Handle a message of the worker; *descriptor becomes −1 if it is taken.
+ * False: the worker breaks the channel's rules. */
 bool orders_take(struct device *device, const struct channel_message *message, int *descriptor);
-/* The worker is gone. No order is with it any more; … */
+/* The worker is gone, and all orders with it. */
 void orders_forget(struct device *device);
-/* … and its copies have failed, after the arrays were lost. */
+/* The same of its copies; call it after the arrays were lost. */
 void orders_lose(struct device *device);

@@ -1,7 +1,7 @@
 /* Arrays on devices: resident fields with an id, and the arrays of jobs, which have none.
  *
- * Counted references: its user's tree of ids holds one, each task, reply, upload and copy one more.
- * The last one gone releases the memory on the device and the charge.
+ * An array is referenced by its user's tree of ids and by tasks, replies, uploads and copies. The
+ * last release frees its memory on the device and ends its charge.
  *
  * Accesses keep the order in which requests came: readers of a field run together, a writer alone,
  * and no access overtakes an earlier one. All accesses of a task are queued at once, so the
@@ -36,7 +36,7 @@ struct field {
     uint32_t copies;          /* of it that the worker has not finished */
     struct span copied;       /* the copies to it, where there is a trace */
     struct task *awaited_by;  /* waits for them; NULL: none */
-    struct region_use source; /* what the worker is copying to it lies there */
+    struct region_use source; /* from which the worker copies to it */
     bool lost;                /* with its worker */
     bool torn;                /* a job that wrote it was stopped half-way */
     bool resident;            /* it has, or has had, an id: no longer an array of a job */
@@ -69,8 +69,8 @@ static inline bool field_is_exported(const struct field *field)
 {
     return field->memory.descriptor >= 0;
 }
-/* The worker has exchanged the memory of the two, of which `other` was new: the descriptor, which
- * is taken, is that of the field's from here on. */
+/* The worker has exchanged the memory of the field and of the new array `other`: the descriptor,
+ * which is taken over, is that of the field's memory from here on. */
 void field_take_exported(struct field *field, struct field *other, int descriptor);
 
 /* Is there room for so many bytes more of the user's on the device? False with the failure set, as

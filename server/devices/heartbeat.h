@@ -1,8 +1,8 @@
 /* Is a worker still there, and its device? Pure bookkeeping.
  *
- * Time is counted in beats of the front's loop, so that a front that was stopped or starved holds
- * nothing against its workers: however long it was away, that is one beat. At each beat without an
- * answer due the worker is pinged; whatever it says is a sign of life. */
+ * Time is counted in beats of the front's loop, so that the time in which the front was stopped or
+ * starved counts as one beat. At each beat the worker is pinged, unless an answer is due; any
+ * message is a sign of life. */
 #pragma once
 
 #include "gpu/worker/channel.h"
@@ -36,7 +36,7 @@ static inline bool heartbeat_beat(struct heartbeat *heartbeat)
     return pings;
 }
 
-/* The worker has said something; and what, where it was PONG. */
+/* The worker has sent a message; heartbeat_pong(): a PONG. */
 static inline void heartbeat_heard(struct heartbeat *heartbeat)
 {
     heartbeat->silent = 0;
@@ -66,9 +66,9 @@ static inline bool heartbeat_is_lost(const struct heartbeat *heartbeat, bool sta
     return heartbeat->silent >= (starts ? HEARTBEAT_START : HEARTBEAT_LOST);
 }
 
-/* Asked of a PONG as it comes, with the jobs that it tells of: for 5 seconds, and 20 times what the
- * longest piece of them should take, its device has ended nothing of what it was given; or, by what
- * the worker says, has not gone on with a part of it. */
+/* To be asked at each PONG: has the device completed none of its work, or (by the PONG's still_us)
+ * made no progress with a part of it, for 5 seconds and for 20 times the estimated time of the
+ * longest piece? */
 static inline bool heartbeat_is_stuck(const struct heartbeat *heartbeat, double longest_piece_ns)
 {
     const double ended_none_ns = (double)heartbeat->stuck * HEARTBEAT_MS * 1e6;

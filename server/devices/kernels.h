@@ -3,10 +3,10 @@
  *
  *   a RUN that would use one ─► admitted ─► file, or compiler ─► kept ─► KERNEL to the workers
  *
- * What users can make us compile and keep is bounded: of a user one is under way at a time, so many
- * at once and then one every KERNELS_EVERY_NS are begun, and so many are kept, whose memory is
- * charged to the user who asked first. All users use what is kept, and the longest unused goes
- * first. What is not admitted is asked for again by the next RUN.
+ * Each user's use of the compiler is bounded: one kernel at a time, at most
+ * KERNELS_AT_ONCE in a burst and else one every KERNELS_EVERY_NS. KERNELS_OF_USER are kept, charged
+ * to the user who asked first. All users share the kept kernels; the longest unused is dropped
+ * first. A kernel that is not admitted is asked for again by the next RUN.
  *
  * All on the loop's thread, but for files, which libuv's threads read and write. */
 #pragma once
@@ -45,13 +45,13 @@ void kernels_close(struct kernels *kernels);
 /* Once the loop has ended. */
 void kernels_free(struct kernels *kernels);
 
-/* The user's job goes to the device's worker next: see to it that it has the job's kernel, or will
- * have it. block: the job's. */
+/* Call before the user's job is sent to the device's worker: sends the job's kernel, or begins to
+ * obtain it. block: the job's. */
 void kernels_use(struct device *device, struct user *user, const struct job *job,
                  const uint8_t *block);
 
 /* The device's worker has ended. A kernel that it got less than KERNELS_TRIAL_NS before may be the
- * reason: its file goes, and the second time its stencil goes without. */
+ * reason: its file is removed, and after the second time its stencil gets no kernel. */
 void kernels_worker_lost(struct device *device);
 
 /* How many the worker was sent. */

@@ -8,12 +8,13 @@
  *      ▲                           │  └──refused──► LOST: its jobs that name it fail
  *      └──── the worker ended ─────┴─────────────────┘
  *
- * No blocks, or refused by the first device: register is answered with that, and it is gone.
+ * If its blocks cannot be allocated, or the first device refuses it, register is answered with the
+ * error and the region is freed.
  *
- * A region that is leaving (unregistered, or its owner is gone) has no id any more; it goes
- * when no task uses it and neither a thread nor a worker is at it. A task that names a region
- * which its device has not mapped yet waits for that as for a field. Nobody keeps jobs on the same
- * bytes in order: that is the client's own affair.
+ * A region that is leaving (unregistered, or its owner is gone) has no id any more; it is freed
+ * when no task uses it and no thread or worker works on it. A task that names a region which its
+ * device has not mapped yet waits for it as for a field. Jobs on the same bytes are not kept in
+ * order: that is up to the client.
  */
 #pragma once
 
@@ -63,7 +64,7 @@ struct region {
     struct list uses; /* struct region_use */
     uint32_t held;    /* of them, by jobs that were answered and may still write here */
     bool allocated;   /* or it could not be; until then: */
-    bool working;     /* a thread is at it; else another of the user's goes first */
+    bool working;     /* a thread allocates it; else another of the user's goes first */
     uv_work_t work;
     uint64_t allocated_bytes;
     int error;                /* of the allocation: an errno */
@@ -98,39 +99,37 @@ bool region_unregister(struct region_owner *owner, const struct request *request
 /* The owner's regions leave, and none of them answers it any more. */
 void region_hang_up(struct region_owner *owner);
 
-/* Let `array`, of `bytes` and in one of the user's regions, be an operand of the task on that
- * device, which is to write it where `writes`; where use->waits, granted() or region_lost()
- * follows. False with the failure set: NOT_FOUND, alike for foreign and absent ids; read-only; it
- * reaches past the end; or what befell the region on that device. */
+/* Make `array`, of `bytes` in one of the user's regions, an operand of the task on that device;
+ * writes: an output. If use->waits, granted() or region_lost() follows. False with the failure set:
+ * NOT_FOUND, alike for foreign and absent ids; the region is read-only, ends before the array does,
+ * or was lost on that device. */
 bool region_use(struct region_use *use, const struct user *user, struct device *device,
                 struct task *task, const struct array *array, uint64_t bytes, bool writes,
                 const char *parameter, struct failure *failure);
-/* Could it be? The region; NULL with the same failures. The device is not asked to map it. */
+/* Only the checks of region_use(): the region, or NULL with the same failures. */
 struct region *region_check(const struct user *user, const struct device *device,
                             const struct array *array, uint64_t bytes, bool writes,
                             const char *parameter, struct failure *failure);
 /* Could the device not map the user's region of that id? */
 bool region_is_lost(const struct user *user, uint64_t id, const struct device *device);
 void region_use_end(struct region_use *use);
-/* Its task is answered, and may write there until the use ends: jobs that come now wait for that.
- */
+/* Its task was answered, but may write there until the use ends: later jobs wait for that. */
 void region_use_hold(struct region_use *use);
 /* A second use of the same bytes by the same task: it waits for nothing of its own. */
 void region_use_share(struct region_use *use, const struct region_use *with);
 
-/* Would `bytes` of two operands have a byte in common? Not, where one of them is no array in one of
- * the user's regions. */
+/* Do `bytes` of the two operands overlap? False unless both lie in regions of the user's. */
 bool region_would_overlap(const struct user *user, const struct array *a, const struct array *b,
                           uint64_t bytes);
 
-/* What a device says of its worker. */
+/* Events of a device's worker. */
 void region_worker_ready(struct device *device);
 void region_worker_gone(struct device *device);
-/* False: it is none that it was told to map. */
+/* False: the worker was not told to map such a region. */
 bool region_mapped(struct device *device, uint64_t number, enum status status);
 
-/* For region_register.c. A region is there from here on, and is to be mapped by that device first:
- * it is charged, and its owner, bytes, number, id and count stay. */
+/* For region_register.c. Charge and enter a region whose owner, bytes, number, id and count are
+ * set. That device is the first to map it, once its blocks are allocated. */
 void region_begin(struct region *region, struct device *device);
-/* No thread is at it any more: map it, or say why it was refused. */
+/* Its allocation has ended: map it, or answer with the error. */
 void region_allocated(struct region *region, enum status status, const char *text);

@@ -20,12 +20,12 @@ struct connection;
 enum bounds_state {
     BOUNDS_NONE,    /* no message needs any */
     BOUNDS_WAITING, /* for others of the user */
-    BOUNDS_CALLED,  /* the user's turn is its: the message is to be taken again */
+    BOUNDS_CALLED,  /* it is next among the user's: the message is to be taken again */
     BOUNDS_FINDING,
     BOUNDS_KNOWN, /* the message is to be taken again */
 };
 
-/* A connection's part in it. */
+/* Of a connection. */
 struct bounds {
     enum bounds_state state;
     struct list link;  /* BOUNDS_WAITING: in the user's waiting */
@@ -34,9 +34,9 @@ struct bounds {
 
 enum bounds_answer { BOUNDS_GO_ON, BOUNDS_LATER, BOUNDS_REFUSED };
 
-/* Before a complete message of the connection is acted upon, each time that it is taken. GO_ON: the
- * request knows what it needs to, until bounds_release(). LATER: take it again when bounds_due(),
- * and read nothing meanwhile. REFUSED: no memory, with the failure set. */
+/* Call each time that a complete message is taken, before acting upon it. GO_ON: the request has
+ * the bounds that it needs, until bounds_release(). LATER: take it again when bounds_due(), and
+ * read nothing meanwhile. REFUSED: no memory, with the failure set. */
 enum bounds_answer bounds_prepare(struct connection *connection, struct request *request,
                                   struct failure *failure);
 
@@ -45,6 +45,6 @@ bool bounds_hold(const struct connection *connection);
 /* … and is it to be taken again now? turn_again() was called for it. */
 bool bounds_due(const struct connection *connection);
 
-/* The message has been acted upon, or its connection closes. A thread that is at work goes on, and
- * no longer knows the connection. */
+/* The message has been acted upon, or its connection closes. A thread at work goes on
+ * without the connection. */
 void bounds_release(struct connection *connection);

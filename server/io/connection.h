@@ -34,13 +34,13 @@ struct connection {
     uint32_t leftover_bytes;
     uint64_t counted_bytes; /* of its own memory (memory.h) */
     struct bounds bounds;   /* that the message which is complete waits for */
-    bool is_last;           /* … nothing follows it in what was read at once */
+    bool is_last;           /* … and the last in the bytes that were read at once */
     struct passed_descriptor
         passed; /* with the bytes of the message under way, or with those left over */
 
     struct upload upload;
     struct outbox outbox;
-    struct client client;        /* whom its tasks are for */
+    struct client client;        /* the receiver of its tasks' results */
     struct region_owner regions; /* registered here, and gone with it */
 };
 
@@ -62,7 +62,7 @@ void connection_free(struct connection *connection);
  * which something changed. */
 void connection_settle(struct connection *connection);
 
-/* Something has become of its replies: it is to be settled. */
+/* Its replies have changed: it is to be settled. */
 void connection_changed(struct outbox *outbox);
 
 /* Called twice a second: flush uploads that stand still, time them out, notice hang-ups. */
@@ -73,7 +73,7 @@ void connection_tick(struct connection *connection, uint64_t now_ns);
 /* Act upon the complete message; or leave it where it is, to be taken again when bounds_due(). */
 void message_take(struct connection *connection);
 
-/* The bytes cannot be followed any further: say why, then close. */
+/* The rest of the bytes cannot be parsed: answer with the error, then close. */
 void message_fail(struct connection *connection, enum status status, const char *text);
 
 /* Answers register or unregister for the connection whose regions these are (region.h). */

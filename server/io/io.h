@@ -13,8 +13,8 @@ enum { IO_READ_BYTES = 4 << 10 };
 
 enum { REPORT_COUNTED = 20 }; /* values of `stats` that are of all users: the table in report.c */
 
-/* What other users than the operator see of them: rounded down and refreshed seldom, so that no
- * single job of others shows. */
+/* Their values for users other than the operator: rounded down and refreshed seldom, so that no
+ * single job of another user shows. */
 struct report_coarse {
     uint64_t at_ns; /* uv_hrtime(); 0: never yet */
     uint64_t values[REPORT_COUNTED];
@@ -45,7 +45,7 @@ void listener_close_all(struct io *io);
 /* Called twice a second: try again where accepting had to pause. */
 void listener_tick(struct io *io);
 
-/* --- report.c: what `info`, `stats` and `list` say, as protocol/PROTOCOL.md has it --- */
+/* --- report.c: the answers to `info`, `stats` and `list` --- */
 
 void report_info(msgpack_packer *packer, struct io *io, const struct user *user);
 void report_stats(msgpack_packer *packer, struct io *io, const struct user *user);
@@ -54,8 +54,8 @@ void report_stats(msgpack_packer *packer, struct io *io, const struct user *user
 bool report_fields(msgpack_packer *packer, struct user *user, const struct request *request,
                    struct failure *failure);
 
-/* --- notify.c: what systemd and a service say to each other, without its library: readiness, the
- * watchdog and sockets handed over (sd_notify(3), sd_listen_fds(3)) --- */
+/* --- notify.c: a service's messages to systemd and the sockets that it hands over, without its
+ * library (sd_notify(3), sd_listen_fds(3)) --- */
 
 /* Take NOTIFY_SOCKET, WATCHDOG_USEC and LISTEN_FDS out of the environment, so that workers do not
  * inherit them. Once, at start. */

@@ -13,10 +13,9 @@
  * A client that stops reading has its slabs taken back after a second (the result is still on the
  * device), and gets none before its socket has room: so it costs its own quota and nothing else.
  *
- * No function here closes the socket: that it cannot be used any more shows in `broken`. So the
- * connection and its other tasks outlive a push. Where something has become of the replies,
- * connection_changed() says so, and at the end of the loop's turn all that is ready goes out by one
- * outbox_write().
+ * No function here closes the socket: one that fails is marked as `broken`, so that the connection
+ * and its other tasks outlive a push. Changes of replies are reported by connection_changed(); at
+ * the end of the loop's turn one outbox_write() sends all that are ready.
  */
 #pragma once
 
@@ -35,16 +34,15 @@ struct outbox {
     struct list staging, loading, ready; /* struct reply */
     struct slab_waiter waiter;
     uint64_t control_bytes; /* of replies, unsent: the sender is not read while they are many */
-    uint64_t
-        sending_bytes; /* of what is ready first, that an I/O thread sends and nobody may drop */
-    uint64_t sent_ns;  /* when the socket last took something */
-    uint64_t passed;   /* descriptors that were sent since all was seen to be read */
-    uint32_t slabs;    /* held by whole replies */
-    uint32_t window;   /* for the reply that is streamed */
-    bool blocked;      /* the socket is full: something waits for it */
-    bool waits;        /* … not for room, but for descriptors to be read */
-    bool stalled;      /* so long that slabs were taken back */
-    bool broken;       /* the socket is over */
+    uint64_t sending_bytes; /* of the first ready replies, which an I/O thread sends */
+    uint64_t sent_ns;       /* when the socket last took something */
+    uint64_t passed;        /* descriptors that were sent since all was seen to be read */
+    uint32_t slabs;         /* held by whole replies */
+    uint32_t window;        /* for the reply that is streamed */
+    bool blocked;           /* the socket is full: something waits for it */
+    bool waits;             /* … not for room, but for descriptors to be read */
+    bool stalled;           /* so long that slabs were taken back */
+    bool broken;            /* the socket is over */
 };
 
 void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int socket);
@@ -55,12 +53,12 @@ void outbox_close(struct outbox *outbox);
 /* Each takes the task over (it may be NULL) until task_replied(). */
 void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
                          const struct failure *failure);
-/* A packed answer to the request; its memory is taken over. Where it is empty, since there was none
- * to pack it in, the answer is OUT_OF_MEMORY. */
+/* A packed answer to the request; its memory is taken over. An empty one, for want of memory to
+ * pack it in, becomes OUT_OF_MEMORY. */
 void outbox_push(struct outbox *outbox, uint64_t msgid, msgpack_sbuffer *message,
                  struct task *task);
 
-/* The same and the rest of what jobs ask of an outbox. */
+/* The calls of jobs to an outbox. */
 extern const struct client_calls outbox_calls;
 
 /* Send what is ready, as far as the socket takes it: once at the end of a turn, and when a full
@@ -76,7 +74,7 @@ void outbox_check_stall(struct outbox *outbox, uint64_t now_ns);
 
 /* --- for outbox.c and sending.c --- */
 
-/* A piece of an array in a slab, with what stands before it. */
+/* A piece of an array in a slab, with the header before it. */
 struct piece {
     struct slab *slab;
     uint64_t offset; /* in the reply's arrays, one after another */
@@ -118,11 +116,11 @@ static inline struct piece *piece_at(struct reply *reply, uint32_t i)
     return &reply->piece[(reply->first + i) % REPLY_WINDOW];
 }
 
-/* It may be that bytes of it are out. */
+/* May bytes of it have been sent? */
 bool reply_started(const struct reply *reply);
 
 void reply_free(struct reply *reply);
 
-/* sending.c: bring over what there are slabs for. */
+/* sending.c: bring over as much as there are slabs for. */
 void staging_go_on(struct outbox *outbox);
 void staging_on_waiter(struct slab_waiter *waiter);

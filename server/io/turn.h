@@ -41,8 +41,8 @@ void turn_heard(struct io *io);
 /* Called twice a second: watches of users who have gone are closed. */
 void turn_tick(struct io *io);
 
-/* A connection of the user is about to be watched. False: no descriptor, memory or room in the
- * kernel for it (errno). */
+/* Call before the first turn_watch() of a connection of the user. False: no descriptor, memory or
+ * room in the kernel for it (errno). */
 bool turn_watch_user(struct io *io, struct user *user);
 /* Watch the connection for EPOLLIN and EPOLLOUT, as `events` says, and no longer for anything else;
  * 0: not even for a hang-up. connection_serve() follows in the user's turn. False: the kernel has

@@ -1,5 +1,5 @@
-/* May a job come in, and all that it needs with it? Everything is reserved here, before anything
- * is done, or nothing is: so no task ever waits for memory while it holds some. */
+/* The admission of jobs. All that a job needs is reserved here, before anything is done, or nothing
+ * is: so no task ever waits for memory while it holds some. */
 #pragma once
 
 #include "server/jobs/task.h"
@@ -8,8 +8,8 @@
 bool admission_open(const struct jobs *jobs, const struct user *user, struct failure *failure);
 
 /* Take the request's inputs, make its job, its operands and its outputs, and queue for the resident
- * ones among them. What came as payload is in `upload`. False with the failure set: the task holds
- * what it had come to, and is to be ended. */
+ * ones among them; upload: the request's payload. False with the failure set: end the task, which
+ * holds all that was reserved until then. */
 bool admission_take(struct task *task, struct request *request, const struct upload *upload,
                     struct failure *failure);
 
@@ -17,7 +17,7 @@ bool admission_take(struct task *task, struct request *request, const struct upl
  * False with the failure set: they are over a limit, TOO_LARGE where no waiting helps. */
 bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure);
 
-/* All that is charged of its blocks. */
+/* End the charge of all its blocks. */
 void admission_uncharge(struct task *task);
 
 /* A new array of the task, for the caller to release. NULL with the failure set where there is no

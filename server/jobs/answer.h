@@ -1,4 +1,4 @@
-/* What a task answers, packed: text, and the arrays that lie in it. */
+/* The packed answer of a task: text, and arrays in it. */
 #pragma once
 
 #include "protocol/reply.h"
@@ -11,8 +11,7 @@ enum { ANSWER_PARTS = 12 };
 /* An array inside a message. */
 struct answer_part {
     struct field *field;
-    size_t text_end; /* of the message's text, what stands before its bytes: its header is the last
-                        of that */
+    size_t text_end; /* of the message's text before its bytes, its header included */
 };
 
 /* A message: after answer_init(), pack into `packer`; it ends with its last array, if it has one.
@@ -29,6 +28,5 @@ void answer_init(struct answer *answer);
 /* An array comes next; its field is not referenced here. */
 void answer_array(struct answer *answer, struct field *field);
 
-/* Of a task that has come to its end: where its results are, or the arrays that they are. False:
- * there is no memory for it. */
+/* The results of a finished task, or where they are. False: no memory. */
 bool answer_task(struct answer *answer, const struct task *task);

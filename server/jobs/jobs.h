@@ -1,7 +1,6 @@
 /* All jobs of the front: one scheduler, which owns users and devices too, and which several loops
- * of I/O may feed. Whom a task is for it knows as a client; how answers go back, as a table of
- * calls.
- */
+ * of I/O may feed. A client is the receiver of a task's results, which go back through a table of
+ * calls. */
 #pragma once
 
 #include "server/devices/device.h"
@@ -12,18 +11,17 @@ struct answer;
 struct outbox;
 struct reply;
 
-/* What the layer above does with answers and snapshots. Each push takes the task over (it may be
- * NULL) until task_replied(); what is under way is the task's `reply`, and NULL again before that.
- */
+/* Calls to the layer above. Each push takes the task over (it may be NULL) until task_replied();
+ * task->reply is what is being sent, and is NULL again before that. */
 struct client_calls {
     void (*failure)(struct outbox *outbox, uint64_t msgid, struct task *task,
                     const struct failure *failure);
     void (*answer)(struct outbox *outbox, const struct answer *answer, struct task *task);
     void (*progress)(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total);
-    /* Take one back of which not a byte has gone out; its task is the caller's again. False: it is
+    /* Take back one of which no byte has been sent; its task is the caller's again. False: it is
      * too late, or the answer holds no array. */
     bool (*withdraw)(struct reply *reply);
-    /* Has not a byte of it gone out, for another reason than that its client does not read? */
+    /* Has no byte of it been sent, though its client reads? */
     bool (*is_held_up)(struct reply *reply);
     /* The worker that holds its arrays is gone. */
     void (*lost)(struct reply *reply);
@@ -34,8 +32,8 @@ struct jobs {
     struct users *users;
     struct devices *devices;
     const struct client_calls *calls;
-    struct list granted; /* struct task: has the last of its fields, and is to go on */
-    bool granting;       /* they are at it */
+    struct list granted; /* struct task: nothing is awaited any more */
+    bool granting;       /* the list is being worked off */
     bool draining;
     uint64_t last_task;
     uint64_t tasks[TASK_STATE_COUNT]; /* of all users, not yet answered */
@@ -44,7 +42,7 @@ struct jobs {
 
 enum { CLIENT_ANSWERED = 32 };
 
-/* Whom tasks are for. */
+/* The receiver of tasks' results. */
 struct client {
     struct jobs *jobs;
     struct user *user;

@@ -25,11 +25,10 @@ struct relay {
  * task's operators. NULL with the failure set: there is no room, or `from` is lost. */
 struct field *relay_add(struct task *task, struct field *from, struct failure *failure);
 
-/* Where that which the task reads really lies: the array that is copied to `field`, else `field`.
- */
+/* The array that the task's relay copies to `field`; without one, `field` itself. */
 struct field *relay_source(const struct task *task, struct field *field);
 
-/* Go on with all of the task's. True: every byte was sent, and orders that follow find it. False:
+/* Go on with all of the task's. True: every byte was sent, and later orders find it. False:
  * task_proceed() follows, or the task was failed. */
 bool relays_go_on(struct task *task);
 

@@ -1,6 +1,5 @@
-/* What the operators of a request take, worked out before anything is taken: their jobs, and the
- * arrays that these need. Admission takes it; a dry run only tells it. All that can be wrong with a
- * request for what it is, is found here. */
+/* The requirements of a request's operators: their jobs, and the arrays that these need. Admission
+ * reserves them, a dry run reports them. Every fault of the request itself is found here. */
 #pragma once
 
 #include "protocol/request_chain.h"
@@ -18,7 +17,7 @@ struct requirements {
     struct job job;
     uint8_t *block; /* of the job, owned until it is taken; NULL: none */
     struct script_needs script;
-    bool has_out[AXIS_COUNT]; /* else the device computes output i where it is to lie */
+    bool has_out[AXIS_COUNT]; /* else the device computes output i in its place */
     int scratch[AXIS_COUNT];  /* so many more arrays, from number i on, for output i */
     uint64_t arrays;          /* of `type`, that the job needs on the device for itself */
     uint64_t copied;          /* of them those that come from a client's memory or go there */
@@ -31,9 +30,9 @@ struct requirements {
  * done. Call it first. False with the failure set: there is no such field, or no memory. */
 bool requirements_expand(const struct user *user, struct request *request, struct failure *failure);
 
-/* Of the operators of the request in their order, with which *count says how many are to be freed.
- * Fills in the types of resident operands, and what links take of one another. False with the
- * failure set: a job of that kind can't be; whether there is room for it now is not looked at. */
+/* The requirements of the request's operators, in order; free *count of them in any case. Fills in
+ * the types of resident operands, and the sources of links. False with the failure set: the request
+ * could never be run. Free memory is not checked. */
 bool requirements_find(const struct jobs *jobs, const struct user *user,
                        const struct device *device, struct request *request,
                        struct requirements needs[CHAIN_LINKS], uint32_t *count,
@@ -42,8 +41,7 @@ void requirements_free(struct requirements *needs, uint32_t count);
 
 /* dry_run.c: answer an operator's request with {"bytes", "seconds", "device"}, diffusion's with
  * "dt" and "dt_max", too. A chain's: of all rounds, and with "ops", a map for each link: the
- * "seconds" of one round without copies, diffusion's with "dt" and "dt_max". False with the failure
- * set where the job itself would be refused for what it is; whether there is room for it now is not
- * looked at. Fills in the types of resident operands, and what links take of one another. */
+ * "seconds" of one round without copies, diffusion's with "dt" and "dt_max". Fills in and fails as
+ * requirements_find(). */
 bool dry_run(struct client *client, struct request *request, const struct upload *upload,
              msgpack_packer *packer, struct failure *failure);

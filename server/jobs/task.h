@@ -28,8 +28,8 @@ enum {
     OP_ACCESSES = 2 * AXIS_COUNT + OPERANDS
 };
 
-/* One operator of a task: its job, and what its orders need. A put, a get and an export have one,
- * too. */
+/* One operator of a task: its job, and the arrays and places of its orders. A put, a get and an
+ * export have one, too. */
 struct op {
     struct task *task;
     struct job job;
@@ -59,15 +59,14 @@ struct op {
     struct region_use out_place[AXIS_COUNT];
     uint32_t accesses;                 /* count of: */
     struct access access[OP_ACCESSES]; /* of resident fields that no op before it has; referenced */
-    void *small[OP_READS]; /* what came with the control message of what it reads, and waits for a
-                              slab; owned */
+    void *small[OP_READS]; /* inputs that came with the control message; wait for a slab; owned */
     uint64_t ended;        /* how often it has written its outputs, of more than one time */
 };
 
 enum task_kind { TASK_OPERATOR, TASK_PUT, TASK_GET, TASK_EXPORT };
 enum task_stop { STOP_NONE, STOP_CANCELLED, STOP_TIMED_OUT, STOP_DRAINED };
 
-/* What it answers of an operator of its. */
+/* One of its answers: of an operator of its. */
 struct task_answer {
     struct request_answer of;
     char name[CHAIN_NAME_BYTES + 1];
@@ -82,7 +81,7 @@ struct task {
     enum task_kind kind;
     enum task_state state;
     enum task_stop stop;       /* why it does not go on, where it does not */
-    enum task_outcome outcome; /* what it will count as: REFUSED until it was accepted */
+    enum task_outcome outcome; /* as which it will be counted: REFUSED until it was accepted */
     uint64_t id;               /* on the channel */
     uint64_t msgid;
     uint64_t message_ns, received_ns; /* when its message began, and was complete */
@@ -135,7 +134,7 @@ const char *task_cancel(const struct client *client, uint64_t msgid);
  * run are cancelled and answered with TIMEOUT. */
 void task_drain(struct device *device, bool late);
 
-/* task.c, for task_run.c: what becomes of it. */
+/* task.c, for task_run.c: changes of its state. */
 void task_step(struct task *task, enum task_event event);
 void task_succeed(struct task *task);
 /* Not for tasks with the worker while it lives. */
@@ -143,12 +142,12 @@ void task_fail(struct task *task, enum status status, const char *text);
 void task_fail_with(struct task *task, const struct failure *failure);
 void task_fail_stopped(struct task *task);
 
-/* task_run.c: on the device. What devices tell; settled() is the caller's to fill in. */
+/* task_run.c: on the device. Handlers of its events; settled() is the caller's to fill in. */
 extern const struct device_events task_events;
 
-/* Send small inputs on their way, and go on with what has all that it waits for. */
+/* Begin the uploads of small inputs, and go on if nothing is awaited. */
 void task_begin(struct task *task);
-/* Go on with a task that may have all that it waits for now. */
+/* Go on with a task for which nothing may be awaited any more. */
 void task_proceed(struct task *task);
 /* Run what can run on the device. */
 void task_dispatch(struct device *device);
@@ -157,16 +156,16 @@ void task_order(struct task *task, struct order *order, uint64_t id);
 /* A part of its script has ended. */
 void task_part_ended(struct task *task);
 
-/* What it will take on its device, by estimate. */
+/* Its estimated time on its device. */
 int64_t task_cost_ns(const struct task *task);
 
-/* What an operator is as one order, without an id. */
+/* Describe an operator as one order, without an id. */
 void op_order(const struct op *op, struct order *order);
 /* task.c: release fields, which are NULL then. */
 void op_let_go(struct field **fields, int count);
 
-/* What it leaves in the trace (trace.h): a part of it begins, of which the first counts; one has
- * ended; it was answered, or cannot be any more. Without a trace each of these is one branch. */
+/* The task in the trace (trace.h): a span begins (the first begin counts); a span ends; the task
+ * was answered, or never will be. Without a trace each of these is one branch. */
 void task_trace_open(struct task *task, enum span_kind kind);
 void task_trace_close(struct task *task, enum span_kind kind);
 void task_trace_end(struct task *task);

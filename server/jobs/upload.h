@@ -1,11 +1,10 @@
 /* The inline arrays of the message that a connection is sending, on their way to a device: memory
  * is reserved when the first payload byte of an array is due, and its bytes are read into one slab
- * after another, each copied on when it is full. Parameters of many numbers (protocol/numbers.h)
+ * after another, each copied on when it is full. Parameters of many numbers (protocol/array.h)
  * are the front's own to read: their bytes go to the heap, LIMIT_BLOCK_BYTES of them in a message.
  *
- * An array that cannot be taken is void: its bytes are read and dropped, and why is in `failure`,
- * which answers the message.
- */
+ * An array that cannot be taken is void: its bytes are read and dropped, and the message is
+ * answered with `failure`. */
 #pragma once
 
 #include "protocol/array.h"
@@ -29,7 +28,7 @@ struct arrival {
 
 struct upload {
     struct client *client;
-    void *dropped;            /* UPLOAD_DROP_BYTES that payload goes to which nobody wants */
+    void *dropped;            /* UPLOAD_DROP_BYTES, for payload that is dropped */
     struct arrival *arrivals; /* count of them, at most LIMIT_ARRAYS */
     uint32_t count;
     struct slab *slab; /* being filled for the latest array; NULL: none */
@@ -51,12 +50,13 @@ void upload_begin(struct upload *upload, const struct splitter_payload *payload)
 void *upload_place(struct upload *upload, uint64_t due, size_t *room);
 void upload_placed(struct upload *upload, size_t bytes);
 
-/* What has come of the latest array goes to its device; the slab comes back when it is there. */
+/* Copy the received bytes of the latest array to its device; the slab is released when they are
+ * there. */
 void upload_flush(struct upload *upload);
 
-/* The message is complete. What an inline array's payload has become: a field, referenced by
- * whoever keeps it, or numbers, there until upload_drop(). NULL with the failure set: it did not
- * come, or not all of it. */
+/* The payload of an inline array of the complete message: a field, to be referenced by a caller who
+ * keeps it, or numbers, which last until upload_drop(). NULL with the failure set: it did not come,
+ * or not all of it. */
 const struct arrival *upload_find(const struct upload *upload, const struct array *array,
                                   const char *parameter, struct failure *failure);
 

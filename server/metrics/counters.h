@@ -1,4 +1,4 @@
-/* What is counted of a user, and of all users. */
+/* Counters of a user, and of all users. */
 #pragma once
 
 #include <stdint.h>
@@ -33,7 +33,7 @@ struct counters {
     uint64_t jobs;                  /* accepted, not yet answered */
     uint64_t fields;                /* resident, with an id */
     uint64_t bytes;                 /* of arrays on devices, resident or of a job */
-    uint64_t queue_bytes;           /* of those that are a job's, and of jobs' blocks */
+    uint64_t queue_bytes;           /* of the arrays and blocks of jobs */
     uint64_t regions, region_bytes; /* registered or being registered */
     uint64_t exports;               /* arrays whose memory has a descriptor here */
     uint64_t passed;                /* descriptors that clients may not have read yet (sending.c) */

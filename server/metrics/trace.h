@@ -41,7 +41,7 @@ struct traced_job {
  * `path` must last. */
 struct trace *trace_open(uv_loop_t *loop, const char *path, uint64_t bytes_most);
 void trace_job(struct trace *trace, const struct traced_job *job);
-/* Write what has come together; called twice a second. */
+/* Write the collected events; called twice a second. */
 void trace_flush(struct trace *trace);
 /* Write the rest and end the file. The loop has ended. NULL is allowed. */
 void trace_close(struct trace *trace);

@@ -46,7 +46,7 @@ struct passing_account {
     _Atomic uint32_t awaiting;
 };
 
-/* What was passed with the bytes of a connection and has not been taken yet. */
+/* Descriptors that came with the bytes of a connection and have not been taken yet. */
 struct passed_descriptor {
     struct passing_account *account; /* of the user who passes them */
     int descriptor;                  /* owned; −1: none, or not one alone: */

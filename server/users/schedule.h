@@ -59,7 +59,7 @@ struct flow {
     double rate[SCHEDULE_KINDS][SCHEDULE_SIZES];
 };
 
-/* A job's. */
+/* A job in a schedule. */
 struct entry {
     struct list link;
     struct flow *flow;
@@ -73,15 +73,15 @@ void schedule_init(struct schedule *schedule, uint64_t (*clock)(void));
 void flow_init(struct flow *flow);
 void entry_init(struct entry *entry);
 
-/* What a job of the user's will compute on the device; a guess where the user has had nothing like
- * it. */
+/* The estimated time of a user's job on the device, by the user's earlier jobs; a guess if none was
+ * like it. */
 int64_t schedule_estimate(const struct flow *flow, const struct job *job);
-/* What one has computed. */
+/* Learn from the time that a job has taken on the device. */
 void schedule_learn(struct flow *flow, const struct job *job, uint64_t device_us);
 
 /* The same in nanoseconds, and no less than anything takes. */
 int64_t schedule_time(uint64_t device_us);
-/* What so many bytes take between a client's region and the device. */
+/* The estimated time of a copy between a client's region and the device. */
 int64_t schedule_copy(uint64_t bytes);
 
 /* Several short ones of a user may be with the worker. */
