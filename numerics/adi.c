@@ -33,7 +33,7 @@ static struct edge edge_of(const struct weights_side *rows, bool is_mixed, weigh
     }
 }
 
-/* All of an axis but its lines' table, of which it says in `line` what it is. */
+/* All of an axis but its lines' table, whose matrix it describes in `line`. */
 static void axis_init(struct adi_axis *axis, struct tridiagonal_line *line, const struct job *job,
                       int a)
 {

@@ -179,7 +179,7 @@ bool request_read_endpoint(const msgpack_object *value, struct request *request,
 
 /* ---- boundary ---- */
 
-/* What is said of one side. */
+/* The boundary of one side. */
 struct request_side {
     struct boundary boundary;     /* but for value_array, constant_array */
     double constant_number;       /* mixed */

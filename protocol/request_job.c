@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What does not matter to a job is made the same, so that equal jobs are equal bytes. */
+/* Parameters that do not matter to the job get fixed values, so that equal jobs are equal bytes. */
 static void forget_axis(struct job *job, int axis)
 {
     job->spacing[axis] = 1;

@@ -13,7 +13,7 @@
 
 enum kind { KIND_SCALAR, KIND_BYTES, KIND_ARRAY, KIND_MAP, KIND_EXT, KIND_INVALID };
 
-/* What a first byte announces. */
+/* The object that a first byte announces. */
 struct header {
     enum kind kind;
     uint32_t bytes; /* of the header; of the whole object where it is a scalar */

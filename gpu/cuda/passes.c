@@ -365,7 +365,7 @@ static cudaError_t launch_all(const struct launch *const launches[], unsigned jo
                                launch->to / plan->lines);
 }
 
-/* A launch of a plan with probes, pass by pass: what they are is taken after each step. */
+/* A launch of a plan with probes, pass by pass: their values are taken after each step. */
 static cudaError_t launch_probed(const struct launch *launch, int slot, int units,
                                  cudaStream_t stream)
 {

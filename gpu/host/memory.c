@@ -208,7 +208,7 @@ static struct {
     bool started;        /* the thread: asked by the one that allocates alone */
 } leavers = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
-/* Its pages are charged to us for as long as they are there, whoever has them mapped. */
+/* Pages are charged to this process until they are freed, even if only others map them. */
 static void empty_shared(void *memory, uint64_t bytes)
 {
     madvise(memory, bytes, MADV_REMOVE);

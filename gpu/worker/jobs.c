@@ -50,8 +50,8 @@ static void finish(struct worker *worker, struct execution *run, enum status sta
     free(run);
 }
 
-/* Where its result comes to lie in the scratch array's memory, the two exchange theirs: whoever
- * starts from here on finds it. An exported array keeps its own: the result is copied there. */
+/* Where its result comes to lie in the scratch array's memory, the two exchange theirs: runs that
+ * start from here on find it. An exported array keeps its own: the result is copied there. */
 static void place_result(struct worker *worker, struct execution *run, const void *launch)
 {
     for (int i = 0; i < run->plan->outputs && !run->plan->staged; i++) {
@@ -256,7 +256,7 @@ static void check_arrays(const struct execution *run, uint64_t bytes)
         worker_broken("RUN without the scratch array that it needs", run->id);
 }
 
-/* One of its arrays; NULL: it has none. */
+/* An array of the run; NULL: it has none. */
 static const struct holding *any_array(const struct execution *run)
 {
     const struct holding *array = NULL;

@@ -373,7 +373,7 @@ int main(int argc, char **argv)
     fcntl(CHANNEL_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
     /* If the front dies before this line, the channel is closed and the first poll sees it. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* What a terminal or an operator sends to the whole group is for the front to decide. */
+    /* A signal of a terminal or an operator to the whole group is for the front to handle. */
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGHUP, SIG_IGN);

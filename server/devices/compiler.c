@@ -40,7 +40,7 @@ static void on_poll_closed(uv_handle_t *handle)
         compiler->changed(compiler); /* another may be started */
 }
 
-/* It is of no use any more, or has ended by itself: it is reaped later, and the next may start. */
+/* Give up a process that is of no use or has ended: it is reaped later, and the next may start. */
 static void leave_process(struct compiler *compiler)
 {
     if (compiler->pid > 0)
@@ -58,7 +58,7 @@ static void leave_process(struct compiler *compiler)
     compiler->received = 0;
 }
 
-/* It died, hangs, or says what it should not. */
+/* It has died, hangs, or breaks the rules. */
 static void fail(struct compiler *compiler, const char *why)
 {
     const enum compiler_state state = compiler->state;

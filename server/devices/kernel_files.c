@@ -128,7 +128,7 @@ uint8_t *kernel_file_read(const char *folder, const char *name, const struct ker
     return image;
 }
 
-/* What the folder holds, and the file in it that was used longest ago. */
+/* The contents of the folder, and the file in it that was used longest ago. */
 struct census {
     uint64_t bytes, files;
     struct timespec used;

@@ -38,7 +38,7 @@ struct kernel {
 
 enum file_task { FILE_READ, FILE_WRITE, FILE_REMOVE };
 
-/* What a thread does with a file. */
+/* A thread's work on a file. */
 struct file_work {
     uv_work_t request;
     struct kernels *kernels;
@@ -181,7 +181,7 @@ static void on_file(uv_work_t *request, int status)
     go_on(kernels);
 }
 
-/* What is written is the thread's own copy. False: no memory. */
+/* The thread writes a copy of its own. False: no memory. */
 static bool begin_file(struct kernels *kernels, const struct kernel *kernel, enum file_task task)
 {
     struct file_work *work = calloc(1, sizeof *work);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a point of a pass may take one of the host's cores. */
+/* The longest time of a point of a pass on one of the host's cores. */
 #define HOST_POINT_NS 10.0
 
 /* A copy's tag is its slab's number or, with this, its order's. */

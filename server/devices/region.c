@@ -30,7 +30,7 @@ static void charge(struct region *region, uint64_t sign)
     memory_hold(region->user, (sizeof *region + region->count * sizeof(struct mapping)) * sign);
 }
 
-/* It is leaving, and nobody is at it. */
+/* It is leaving, and no thread or worker works on it. */
 static bool may_go(const struct region *region)
 {
     for (uint32_t i = 0; i < region->count; i++)

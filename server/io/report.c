@@ -30,8 +30,8 @@ static uint64_t staged_by(const struct io *io, enum share share)
     return (uint64_t)io->jobs->devices->arena.taken[share] * io->jobs->devices->arena.slab_bytes;
 }
 
-/* What is counted: in which map of `stats` it stands, what it is, its name, and its value of all
- * users or of one, by the `counters`. The maps FIRST and TOTALS are the user's, too. */
+/* The counters in `stats`: the map, the unit, the name, and the value of all users or of one, by
+ * the `counters`. The maps FIRST and TOTALS are the user's, too. */
 #define COUNTED(X)                                                                                 \
     X(FIRST, COUNT, "connections", counters->connections)                                          \
     X(TOTALS, COUNT, "jobs", counters->jobs)                                                       \

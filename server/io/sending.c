@@ -424,7 +424,7 @@ void outbox_write(struct outbox *outbox)
     size_t budget = io_threads_turn_bytes(outbox->io_threads);
     if (outbox->sending_bytes)
         return; /* on_sent() follows */
-    /* What comes behind small replies may be a load. */
+    /* The rest, behind small replies, may be a load. */
     const size_t most = io_threads_wanted(outbox->io_threads) ? LOAD_BYTES_LEAST : budget;
     outbox->blocked = false;
     outbox->waits = false;

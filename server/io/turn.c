@@ -187,7 +187,7 @@ static void serve_users(struct io *io)
         if (!serve_slice(io, user, &now_ns))
             list_remove(&user->turn.link);
     }
-    /* Those who have more input stand behind those who had no slice in this turn. */
+    /* Users with more input queue behind those who had no slice in this turn. */
     for (struct list *link; (link = list_take(&served));)
         list_push(&turn->ready, link);
 }

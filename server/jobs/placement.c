@@ -9,7 +9,7 @@
 /* As many jobs as a server may have sum up to less than 2^63. */
 #define DUE_MOST_NS (INT64_C(1) << 38)
 
-/* What a job or an array asks of a device. */
+/* The demand of a job or an array on a device. */
 struct demand {
     const struct client *client;
     const struct upload *upload;
@@ -45,7 +45,7 @@ static void demand_begin(struct demand *demand, const struct client *client,
     demand->pinned = NULL;
 }
 
-/* Of what it reads, that which lies on other devices. */
+/* Bytes of its inputs that lie on other devices. */
 static uint64_t copied_bytes(const struct demand *demand, const struct device *device)
 {
     uint64_t bytes = 0;
@@ -159,7 +159,7 @@ static void note_read(struct demand *demand, const struct field *field)
     note_bytes(demand, field->type.bytes);
 }
 
-/* One that is not there is admission's to refuse. */
+/* Admission refuses a missing one. */
 static const struct field *field_of(const struct demand *demand, uint64_t id)
 {
     struct failure failure = {0};

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* What is being worked out: needs[number], after those before it. */
+/* The state of the search: needs[number], after those before it. */
 struct finding {
     const struct jobs *jobs;
     const struct user *user;

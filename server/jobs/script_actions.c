@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* It begins from what has been reached, or else from the operator's input. */
+/* Begin from the latest result or, without one, from the operator's input. */
 static void begin_from(struct order *order, struct field *reached)
 {
     if (!reached)
@@ -249,7 +249,7 @@ static bool is_answered(const struct op *op)
     return false;
 }
 
-/* It has run once more: after the last time it lets go of what nobody needs any more. */
+/* It has run once more: after the last time it releases the arrays that are needed no longer. */
 static void op_ended(struct op *op)
 {
     if (++op->ended < op->task->repeat)

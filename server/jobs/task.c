@@ -21,7 +21,8 @@
 /* How long the answer to a stopped job waits for the worker to let it go: some pieces. */
 #define LET_GO_NS UINT64_C(100000000)
 
-/* What the event does to the state. One that may not come is our own fault: it is told. */
+/* Change the state by the event. An event that may not come is a fault of the server: it is logged.
+ */
 void task_step(struct task *task, enum task_event event)
 {
     struct jobs *jobs = task->jobs;
@@ -392,7 +393,7 @@ void task_drain(struct device *device, bool late)
     }
 }
 
-/* What it answers: of put and get nothing but what they are themselves. */
+/* The answers of an operator or a chain; a put and a get have none of these. */
 static void set_answers(struct task *task, const struct request *request)
 {
     const struct request_chain *chain = request->chain;

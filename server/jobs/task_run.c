@@ -15,7 +15,7 @@ static bool off(const struct task *task)
     return !task->jobs->devices->trace;
 }
 
-/* What both cover, and what lies between them. */
+/* The span from the earlier begin to the later end. */
 static struct span both(struct span a, struct span b)
 {
     if (!a.end_ns || !b.end_ns)

@@ -37,7 +37,7 @@ static void release_slab(struct upload *upload)
     struct slab *slab = upload->slab;
     upload->slab = NULL;
     upload->slab_fill = 0;
-    if (slab) /* last: whoever waited for it acts at once */
+    if (slab) /* last: its waiters are called at once */
         arena_release(arena_of(upload), slab);
 }
 

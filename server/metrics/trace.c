@@ -210,7 +210,7 @@ static void on_written(uv_fs_t *request)
         return;
     }
     trace->file_bytes += (uint64_t)n;
-    /* What the thread left over, if anything: a full disk says so here. */
+    /* Any rest that the thread left: a full disk shows here. */
     write_now(trace, trace->written->bytes + n, trace->written->length - (size_t)n);
     if (trace->file >= 0 && trace->file_bytes >= trace->bytes_most)
         rotate(trace);

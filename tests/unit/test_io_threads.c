@@ -52,7 +52,7 @@ static int open_io_threads(void **state)
     return 0;
 }
 
-static int close_carriers(void **state)
+static int close_io_threads(void **state)
 {
     io_threads_close(&io_threads);
     io_threads_close(&io_threads); /* harmless */
@@ -105,7 +105,7 @@ static bool send_it(struct pair *pair, size_t bytes)
     return io_threads_send(&io_threads, pair->near, pieces, 2, on_ended, pair);
 }
 
-TEST(bytes_are_received, open_io_threads, close_carriers)
+TEST(bytes_are_received, open_io_threads, close_io_threads)
 {
     struct pair *pair = &pairs[0];
     assert_int_equal(send(pair->far, pair->sent, LEAST / 2, 0), LEAST / 2);
@@ -124,7 +124,7 @@ TEST(bytes_are_received, open_io_threads, close_carriers)
     assert_int_equal(pair->moved, 0);
 }
 
-TEST(bytes_are_dropped, open_io_threads, close_carriers)
+TEST(bytes_are_dropped, open_io_threads, close_io_threads)
 {
     struct pair *pair = &pairs[0];
     assert_int_equal(send(pair->far, pair->sent, LEAST, 0), LEAST);
@@ -133,7 +133,7 @@ TEST(bytes_are_dropped, open_io_threads, close_carriers)
     assert_int_equal(pair->moved, LEAST);
 }
 
-TEST(pieces_are_sent_in_their_order, open_io_threads, close_carriers)
+TEST(pieces_are_sent_in_their_order, open_io_threads, close_io_threads)
 {
     struct pair *pair = &pairs[0];
     assert_true(send_it(pair, LEAST));
@@ -143,7 +143,7 @@ TEST(pieces_are_sent_in_their_order, open_io_threads, close_carriers)
     assert_memory_equal(pair->received, pair->sent, LEAST);
 }
 
-TEST(sending_ends_where_the_socket_does, open_io_threads, close_carriers)
+TEST(sending_ends_where_the_socket_does, open_io_threads, close_io_threads)
 {
     struct pair *pair = &pairs[0];
     int calls = 0;
@@ -161,7 +161,7 @@ TEST(sending_ends_where_the_socket_does, open_io_threads, close_carriers)
     assert_true(pair->error == EPIPE || pair->error == ECONNRESET);
 }
 
-TEST(descriptors_come_along, open_io_threads, close_carriers)
+TEST(descriptors_come_along, open_io_threads, close_io_threads)
 {
     struct pair *pair = &pairs[0];
     const int descriptor = open("/dev/null", O_RDONLY);
@@ -186,7 +186,7 @@ TEST(descriptors_come_along, open_io_threads, close_carriers)
     close(descriptor);
 }
 
-TEST(what_is_not_worth_it_is_left_to_the_caller, open_io_threads, close_carriers)
+TEST(what_is_not_worth_it_is_left_to_the_caller, open_io_threads, close_io_threads)
 {
     struct pair *pair = &pairs[0];
     assert_false(receive(pair, pair->received, LEAST - 1));
@@ -232,7 +232,7 @@ static void on_round(void *context, ssize_t moved, int error)
     assert_true(io_threads_send(&io_threads, pair->near, &piece, 1, on_round, pair));
 }
 
-TEST(many_at_once, open_io_threads, close_carriers)
+TEST(many_at_once, open_io_threads, close_io_threads)
 {
     for (int i = 0; i < PAIRS; i++) {
         const struct iovec piece = {pairs[i].sent, LEAST};
@@ -243,7 +243,7 @@ TEST(many_at_once, open_io_threads, close_carriers)
         wait_for(&pairs[i], 2 * ROUNDS);
 }
 
-TEST(closing_hands_back_what_is_under_way, open_io_threads, close_carriers)
+TEST(closing_hands_back_what_is_under_way, open_io_threads, close_io_threads)
 {
     for (int i = 0; i < PAIRS; i++)
         assert_true(send_it(&pairs[i], LEAST));
