@@ -82,6 +82,14 @@ def test_the_answer_by_name(unchanged, client):
     assert client.call("stats")["user"]["bytes"] == 3 * f.nbytes
 
 
+def test_an_answer_has_at_most_twelve_arrays(unchanged, client):
+    f = wave(6, 7, 8)
+    names = [f"g{i}" for i in range(5)]
+    ops = [op("gradient", f, name) for name in names]
+    assert len(chain(client, *ops, out=dict.fromkeys(names[:4], "inline"))) == 4
+    assert refused(client, *ops, out=dict.fromkeys(names, "inline")) == ("INVALID_ARGUMENT", "out")
+
+
 def test_fields(unchanged, client):
     """An op reads the result of an earlier one, and no other job runs in between."""
     f, h = wave(20, 30), wave(20, 30, seed=1)
