@@ -25,8 +25,9 @@ class Faults:
         self.file.flush()
         os.chmod(self.file.name, 0o666)
         self.memory = mmap.mmap(self.file.fileno(), 4096)
-        self.env = {"LD_PRELOAD": str(pathlib.Path(BUILD) / "tests" / "service" / "libfaults.so"),
-                    "FAULTS_PROCESS": program, "FAULTS_CONTROL": self.file.name}
+        library = pathlib.Path(BUILD) / "tests" / "service" / "libfaults.so"
+        assert library.exists(), f"{library} is not built: no call would fail, and tests wait for one that does"
+        self.env = {"LD_PRELOAD": str(library), "FAULTS_PROCESS": program, "FAULTS_CONTROL": self.file.name}
         if hang:
             self.env["FAULTS_HANG"] = str(hang)
 
