@@ -240,6 +240,7 @@ def test_refusals_name_the_op(unchanged, client):
             ([op("gradient", f, "g"), op("laplacian", "g.z")], "INVALID_ARGUMENT", "ops 1 f"),
             ([good, op("laplacian", "l", accuracy=3)], "INVALID_ARGUMENT", "ops 1 accuracy"),
             ([good, op("laplacian", "l", order=2)], "INVALID_ARGUMENT", "ops 1 order"),
+            ([good, op("derivative", "l", axis=["x", "y"])], "UNSUPPORTED", "ops 1 axis"),
             ([good, op("diffusion", "l", dt=1e9)], "UNSTABLE", "ops 1 dt"),
             ([good, op("laplacian", "l", report=True)], "INVALID_ARGUMENT", "ops 1 report"),
             ([good, op("diffusion", "l", cfl=0.5, every=2)], "INVALID_ARGUMENT", "ops 1 every"),
@@ -285,6 +286,7 @@ def test_out_is_given_once(unchanged, client):
     for first, second in (("l", {"field": field}), ({"field": field}, "l"), ("l", "m")):
         link = {"op": "laplacian", "f": f, "out": first, b"out": second}  # two keys in Python, one on the wire
         assert refused(client, link, out={"l": "field"}) == ("INVALID_ARGUMENT", "ops 0 out")
+    assert refused(client, op("laplacian", f, "l"), out={"l": "field", b"l": "inline"}) == ("INVALID_ARGUMENT", "out")
     assert [entry["field"] for entry in client.call("list")["fields"]] == [field]
 
 

@@ -85,6 +85,7 @@ TABLE = [
     invalid("hessian", PLANE, {"spacing": -1}, "spacing x", "above 0"),
     Refusal("hessian", FIELD, {}, "NOT_FOUND", "f", ""),
     invalid("interpolate", LINE, {"order": 1}, "order", "no parameter"),
+    invalid("diffusion", PLANE, {"scheme": "adi", "cfl": 0.5}, "cfl", "give dt"),
     invalid("laplacian", LINE, {"stagger": "forward"}, "stagger", "no parameter"),
     # boundaries: grammar
     invalid(*boundary("reflect"), "boundary", "symmetric or mirror"),
@@ -96,6 +97,7 @@ TABLE = [
     invalid(*boundary("open"), "boundary", '"open"'),
     invalid(*boundary({"z": "periodic"}), "boundary z", "none is z"),
     invalid(*boundary({"x*": "periodic"}), "boundary", '"x*"'),
+    invalid(*boundary({"y-": {"mirror": 1}}), "boundary y-", "takes no number"),
     *(invalid(*boundary({"y-": word}), "boundary y-", "needs its number")
       for word in ("value", "derivative", "mixed", "curvature", "halo", "constant")),
     *(unsupported("laplacian", PLANE, {"boundary": {"y+": what, "*": "mirror"}}, "boundary y+", "for stencils")
