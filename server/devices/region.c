@@ -158,24 +158,21 @@ void region_worker_gone(struct device *device)
     }
 }
 
-/* A use that has all that it waited for, or cannot have it; NULL: there is none. */
-static struct region_use *first_waited(const struct region *region)
-{
-    LIST_EACH (struct region_use, use, &region->uses, link) {
-        const enum mapping_state state = use->mapping->state;
-        if (use->waits && (state == REGION_LOST || (state == REGION_MAPPED && !region->held)))
-            return use;
-    }
-    return NULL;
-}
-
-/* Jobs that have waited for the region go on, or fail where it is lost. settle() is to follow. */
+/* Jobs that have waited for the region go on, or fail where it is lost: each use is looked at once,
+ * since there may be many, and any of them may end meanwhile. settle() is to follow. */
 static void end_waits(struct region *region)
 {
+    struct list uses;
+    list_init(&uses);
+    list_move(&region->uses, &uses);
     region->busy = true;
-    for (struct region_use *use; (use = first_waited(region));) {
+    LIST_DRAIN (struct region_use, use, &uses, link) {
+        const enum mapping_state state = use->mapping->state;
+        list_push(&region->uses, &use->link);
+        if (!use->waits || (state != REGION_LOST && (state != REGION_MAPPED || region->held)))
+            continue;
         use->waits = false;
-        if (use->mapping->state == REGION_MAPPED)
+        if (state == REGION_MAPPED)
             region->devices->events->granted(use->task);
         else
             region->devices->events->region_lost(use->task, use->mapping->loss);

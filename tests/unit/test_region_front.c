@@ -179,11 +179,15 @@ static void unregister(void)
     assert_true(region_unregister(&owner, &request, &failure));
 }
 
-static bool try_job(int which, int at, struct failure *failure)
+static bool use(struct task *task, int at, struct failure *failure)
 {
     const struct array array = {.kind = ARRAY_REGION, .region = id, .offset = 16};
-    return region_use(&job[which].use, user, &device[at], &job[which], &array, BYTES - 16, true,
-                      "f", failure);
+    return region_use(&task->use, user, &device[at], task, &array, BYTES - 16, true, "f", failure);
+}
+
+static bool try_job(int which, int at, struct failure *failure)
+{
+    return use(&job[which], at, failure);
 }
 
 /* Does the job wait? */
@@ -437,4 +441,25 @@ TEST(test_a_second_use_is_on_the_same_device, open_devices, close_devices)
     assert_int_equal(answers, 1);
     region_use_end(&job[1].second);
     assert_int_equal(answers, 2);
+}
+
+/* Chains of one user name regions so often: were each use looked for among all, this would take the
+ * loop from everybody for hours. */
+TEST(test_many_jobs_wait_for_a_mapping, open_devices, close_devices)
+{
+    enum { MANY = 1 << 20 };
+    struct task *many = test_calloc(MANY, sizeof *many);
+    struct failure failure = {0};
+    register_here();
+    for (int i = 0; i < MANY; i++) {
+        many[i].ends = i % 2; /* some end as soon as they can go on */
+        assert_true(use(&many[i], THERE, &failure));
+    }
+    map(THERE, STATUS_OK);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(many[i].granted, 1);
+        end_job(&many[i]);
+    }
+    unregister();
+    test_free(many);
 }
