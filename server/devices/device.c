@@ -328,6 +328,7 @@ bool device_open(struct devices *devices, const char *name)
     snprintf(device->name, sizeof device->name, "%s", name);
     devices->hosts += *name == 'h';
     list_init(&device->arrays);
+    list_init(&device->operands);
     list_init(&device->regions);
     list_init(&device->copies);
     list_init(&device->tasks);

@@ -122,6 +122,7 @@ struct device {
     struct heartbeat heartbeat;
     struct kernels_sent kernels;
     struct list arrays;                    /* struct field */
+    struct list operands;                  /* … of them, that are being copied to from regions */
     struct list regions;                   /* struct mapping: of regions that it was asked for */
     struct list copies;                    /* struct slab: a worker reads or writes it */
     struct order *running[DEVICE_BUCKETS]; /* with the worker, by id */

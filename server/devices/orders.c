@@ -217,20 +217,23 @@ static void copy_region(struct device *device, enum channel_type type, const str
 void device_copy_operand(struct device *device, struct field *field, const struct region_use *use)
 {
     region_use_share(&field->source, use);
+    list_push(&device->operands, &field->operand_link);
     copy_region(device, CHANNEL_UPLOAD, field_reference(field), use, TAG_FIELD | field->array);
 }
 
 static void operand_copied(struct field *field)
 {
+    list_remove(&field->operand_link);
     region_use_end(&field->source);
     field_release(field);
 }
 
-/* A field that is being copied to from a region: with that number, 0 any. NULL: none is. */
-static struct field *find_copied(struct device *device, uint64_t array)
+/* The field with that number that is being copied to from a region; NULL: there is none. They end
+ * nearly in the order in which they began. */
+static struct field *find_operand(struct device *device, uint64_t array)
 {
-    LIST_EACH (struct field, field, &device->arrays, device_link)
-        if (field->source.region && (!array || field->array == array))
+    LIST_EACH (struct field, field, &device->operands, operand_link)
+        if (field->array == array)
             return field;
     return NULL;
 }
@@ -310,7 +313,7 @@ void orders_lose(struct device *device)
 {
     LIST_DRAIN (struct slab, slab, &device->copies, link)
         copy_ended(slab, false);
-    for (struct field *field; (field = find_copied(device, 0));)
+    LIST_DRAIN (struct field, field, &device->operands, operand_link)
         operand_copied(field);
 }
 
@@ -355,7 +358,7 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
         return order != NULL;
     }
     if (tag & TAG_FIELD) {
-        struct field *field = find_copied(device, tag & ~TAG_FIELD);
+        struct field *field = find_operand(device, tag & ~TAG_FIELD);
         if (field)
             operand_copied(field);
         return field != NULL;

@@ -9,10 +9,11 @@ import socket
 import tempfile
 
 import msgpack
+import numpy
 import pytest
 
 from fdtest import (ONE_DEVICE, Client, Daemon, MiB, Region, descriptors, eventually, lingering_socket, needs_root,
-                    on_socket, request_bytes, settled, wave)
+                    on_socket, request_bytes, sanitized, settled, wave)
 
 OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20")
 
@@ -323,6 +324,26 @@ def test_a_flood_of_descriptors(daemon, unchanged):
                 assert client.receive_message()[2]["code"] == "INVALID_ARGUMENT"
         assert other.call("ping") == {}
     eventually(lambda: descriptors(daemon.pid) <= before + 2 * len(clients), "one held by each at most")
+
+
+def test_operands_from_a_region_beside_many_fields():
+    """A user with nearly as many fields as there may be, whose jobs read many operands from a region. (Were all fields
+    looked through for each operand, the loop would serve nobody else for minutes.)"""
+    fields, jobs = 16000 if sanitized() else 60000, 1000
+    with Daemon("--user-queue-jobs", jobs, "--front-bytes", "1G") as daemon, daemon.client() as client:
+        for _ in range(fields // jobs):
+            puts = [client.send("put", f=wave(1)) for _ in range(jobs)]
+            for put in puts:
+                client.recv(put)
+        region = Region(4096).registered(client)
+        f = region.place(like=numpy.zeros((4, 4, 4), "f4"))
+        face = {"value": region.place(1024, like=numpy.zeros((4, 4), "f4"))}
+        sides = {axis + side: face for axis in "xyz" for side in "-+"}
+        op = {"op": "laplacian", "f": f, "accuracy": 2, "boundary": sides, "out": region.place(2048)}
+        chains = [client.send("chain", ops=[op] * 16) for _ in range(jobs)]
+        eventually(lambda: daemon.stats()["user"]["jobs"] == 0, "an answer to every chain")
+        for chain in chains:
+            client.recv(chain)
 
 
 def test_unregister_waits_for_the_jobs(unchanged, daemon, client):
