@@ -32,10 +32,11 @@
 enum {
     EXIT_NO_DEVICE = 1,
     EXIT_USAGE = 2,
-    FAULT_POLL_MS = 50,  /* a failed device wakes no one */
-    ORDERS_AT_ONCE = 64, /* between two polls of the device */
-    BUSY_POLL_US = 250,  /* after something has happened, before we sleep */
-    SLEEP_US = 1000      /* … and the longest without a look at all descriptors */
+    FAULT_POLL_MS = 50,     /* a failed device wakes no one */
+    ORDERS_AT_ONCE = 64,    /* between two polls of the device, … */
+    ORDERS_US = 500 * 1000, /* … and no more once they have taken so long */
+    BUSY_POLL_US = 250,     /* after something has happened, before we sleep */
+    SLEEP_US = 1000         /* … and the longest without a look at all descriptors */
 };
 
 static struct worker worker;
@@ -242,11 +243,16 @@ static bool take_completions(void)
     return some;
 }
 
-/* Take what has come; a packet to its end. Was there anything? */
+/* Take what has come; a packet to its end. Was there anything? The plan of a job with many
+ * coordinates may take a second, and a ping may stand behind many of these: the front hears of a
+ * worker that is at them before it takes the worker for one that hangs. */
 static bool take_orders(void)
 {
+    const bool serves = worker.open;
+    const uint64_t until_us = clock_us() + ORDERS_US;
     int i;
-    for (i = 0; i < ORDERS_AT_ONCE || channel_inbox_holds(&loop.orders); i++) {
+    for (i = 0; (i < ORDERS_AT_ONCE && clock_us() < until_us) || channel_inbox_holds(&loop.orders);
+         i++) {
         struct channel_message message;
         int descriptor;
         const enum channel_result result =
@@ -259,6 +265,8 @@ static bool take_orders(void)
             break;
         take_order(&message, descriptor);
     }
+    if (serves && clock_us() >= until_us)
+        answer_ping();
     return i > 0;
 }
 

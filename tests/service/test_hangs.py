@@ -103,3 +103,24 @@ def test_a_thread_that_a_busy_machine_does_not_run_is_waited_for():
         after = device_of(client)
         assert (after["pid"], after["generation"]) == (before["pid"], before["generation"])
         assert_serves(client)
+
+
+@pytest.mark.parametrize("behind", [None, {"op": "diffusion", "steps": 10**5, "cfl": 0.5, "accuracy": 2}],
+                         ids=["at once", "behind steps"])
+def test_weights_that_take_long_to_make_are_no_hang(behind):
+    """Sixteen operators of one chain, each along coordinates of its own: their weights take a second each, which the
+    worker makes one after another. It is not taken for one that hangs: nobody's fields are lost."""
+    f = wave(65535)
+    with Daemon("--threads", 1) as daemon, Client(daemon.path) as client:
+        field = client.put(wave(10))
+        before = device_of(client)
+        ops = [{"op": "derivative", "order": 4, "spacing": {"x": numpy.arange(65536) + shift / 64}} for shift in range(16)]
+        if behind:
+            ops[0] = behind
+        ops[0]["f"] = f
+        for number, op in enumerate(ops[:-1]):
+            op["out"], ops[number + 1]["f"] = f"result{number}", f"result{number}"
+        assert client.out("chain", ops=ops).shape == f.shape
+        after = device_of(client)
+        assert (after["pid"], after["generation"]) == (before["pid"], before["generation"])
+        numpy.testing.assert_array_equal(client.get(field), wave(10))
