@@ -134,6 +134,7 @@ static bool host_open(int index, void *arena, size_t arena_bytes, int wake,
     memory_measure(&info->memory_bytes, &info->free_bytes);
     info->units = (uint32_t)thread_pool_threads();
     info->direct = 1;
+    info->arrays_most = memory_most_blocks();
     info->export_bytes = MEMORY_PAGE_BYTES;
     return true;
 }

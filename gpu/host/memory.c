@@ -46,6 +46,13 @@ void memory_measure(uint64_t *total_bytes, uint64_t *free_bytes)
     *free_bytes = smaller(available << 10, group.free);
 }
 
+uint32_t memory_most_blocks(void)
+{
+    enum { USUAL = 65530 };
+    const uint64_t most = cgroup_number("/proc/sys/vm", "max_map_count", "", USUAL);
+    return (uint32_t)(smaller(most, UINT32_MAX) / 8 * 7);
+}
+
 static bool is_large(uint64_t bytes)
 {
     return bytes >= 2 * LARGE_PAGE_BYTES;

@@ -109,6 +109,7 @@ struct device {
     struct device_info info;
     uint64_t memory_bytes; /* that arrays may take */
     uint64_t bytes;        /* that they take */
+    uint64_t array_count;  /* their number */
     uint64_t coarse_bytes; /* the same in report_coarse */
     char refusal[200];     /* why the worker would not start, where it said so */
     pid_t pid;             /* of its process, until that is reaped; 0: there is none */

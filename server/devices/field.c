@@ -18,7 +18,9 @@ static void charge(struct field *field, uint64_t sign)
         USER_COUNT(field->user, exports, sign);
     USER_COUNT(field->user, bytes, bytes);
     field->user->part[field->device->number]->bytes += bytes;
+    field->user->part[field->device->number]->arrays += sign;
     field->device->bytes += bytes;
+    field->device->array_count += sign;
     if (!field->resident)
         USER_COUNT(field->user, queue_bytes, bytes);
 }
@@ -50,13 +52,24 @@ bool field_queue_has_room(const struct user *user, uint64_t bytes, struct failur
                     user->users->counters.queue_bytes, bytes, failure);
 }
 
+static bool has_number(const struct device *device, const struct device_user *part,
+                       struct failure *failure)
+{
+    const uint64_t most = device->info.arrays_most, count = device->array_count;
+    return !most || reserve_allows(most, count, part ? part->arrays : 0, 1) ||
+           failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)count + 1,
+                             (double)reserve_most(most),
+                             "%s has %llu arrays, and can hold no more than %llu", device->name,
+                             (unsigned long long)count, (unsigned long long)reserve_most(most));
+}
+
 bool field_has_room(const struct device *device, const struct user *user, uint64_t bytes,
                     struct failure *failure)
 {
     const struct device_user *part = user->part[device->number];
     return has_room(STATUS_OVER_BUDGET, "your arrays", user->users->config->user_bytes,
                     user->counters.bytes, bytes, failure) &&
-           field_queue_has_room(user, bytes, failure) &&
+           field_queue_has_room(user, bytes, failure) && has_number(device, part, failure) &&
            (reserve_allows(device->memory_bytes, device->bytes, part ? part->bytes : 0, bytes) ||
             full(STATUS_OVER_BUDGET, device->name, reserve_most(device->memory_bytes), bytes,
                  failure));

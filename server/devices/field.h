@@ -74,9 +74,9 @@ static inline bool field_is_exported(const struct field *field)
  * which is taken over, is that of the field's memory from here on. */
 void field_take_exported(struct field *field, struct field *other, int descriptor);
 
-/* Is there room for so many bytes more of the user's on the device? False with the failure set, as
- * above. The last eighth of its memory is for users who have little there
- * (server/users/reserve.h). */
+/* Is there room for so many bytes more of the user's on the device, and for one more array? False
+ * with the failure set, as above. The last eighth of its memory, and of the number that it can
+ * hold, is for users who have little there (server/users/reserve.h). */
 bool field_has_room(const struct device *device, const struct user *user, uint64_t bytes,
                     struct failure *failure);
 

@@ -47,6 +47,7 @@ struct device_user {
     struct flow flow;          /* of the device's time */
     struct send_window window; /* to its worker */
     uint64_t bytes;            /* of the user's arrays there */
+    uint64_t arrays;           /* their number */
     int64_t due_ns;            /* that the user's jobs there will take, by estimate; 0: none */
     uint32_t homes;            /* connections of the user's whose home it is */
 };

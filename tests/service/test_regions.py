@@ -329,7 +329,7 @@ def test_a_flood_of_descriptors(daemon, unchanged):
 def test_operands_from_a_region_beside_many_fields():
     """A user with nearly as many fields as there may be, whose jobs read many operands from a region. (Were all fields
     looked through for each operand, the loop would serve nobody else for minutes.)"""
-    fields, jobs = 16000 if sanitized() else 60000, 1000
+    fields, jobs = 16000 if sanitized() else 48000, 1000
     with Daemon("--user-queue-jobs", jobs, "--front-bytes", "1G") as daemon, daemon.client() as client:
         for _ in range(fields // jobs):
             puts = [client.send("put", f=wave(1)) for _ in range(jobs)]

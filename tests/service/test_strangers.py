@@ -1,5 +1,8 @@
 """Isolation of users: none is locked out, and none learns of another's activity."""
 
+import pathlib
+
+import numpy
 import pytest
 
 from fdtest import Client, Daemon, FdError, MiB, Region, eventually, jobs_under_way, needs_root, wave
@@ -46,6 +49,43 @@ def test_the_last_of_a_devices_memory_is_for_a_new_user(daemon):
         # As much as is left, of two MiB.
         assert daemon.as_user(A_STRANGER, stranger) == (4, "OVER_BUDGET")
         client.free(*fields)
+
+
+@pytest.mark.skipif(int(pathlib.Path("/proc/sys/vm/max_map_count").read_text()) > 65530,
+                    reason="a process may map more than a user may have fields")
+def test_the_last_of_the_hosts_mappings_is_for_a_new_user():
+    """Neighbouring arrays can share a mapping, but not after some between them have been freed: then each has its
+    own."""
+    at_once = 1000
+
+    def put(client, count, pages):
+        """So many arrays of this size, as far as there is room."""
+        fields = []
+        for _ in range(0, count, at_once):
+            jobs = [client.send("put", f=numpy.zeros(1024 * pages, "f4")) for _ in range(min(at_once, count))]
+            outcomes = [client.outcome(job) for job in jobs]
+            fields += [result["field"] for error, result in outcomes if not error]
+            if any(error for error, _ in outcomes):
+                assert {error.code for error, _ in outcomes if error} == {"OVER_BUDGET"}
+                break
+        return fields
+
+    def free(client, fields):
+        for job in [client.send("free", field=field) for field in fields]:
+            client.recv(job)
+
+    def stranger(client):
+        assert all(client.out("laplacian", f=wave(32, 32, 32 + n)).shape == (32, 32, 32 + n) for n in range(32))
+        return len(put(client, 100, 16))
+    with Daemon("--mode", "0666") as daemon, Client(daemon.path) as client:
+        regions = [Region(4096).registered(client) for _ in range(500)]
+        count = 65536
+        for pages in range(1, 17):
+            fields = put(client, count, pages)
+            free(client, fields[::2])
+            count = len(fields) // 2
+        assert daemon.as_user(A_STRANGER, stranger) == 100
+        assert len(regions) == 500
 
 
 def test_the_last_of_region_memory_is_for_a_new_user(daemon):
