@@ -215,7 +215,8 @@ void message_take(struct connection *connection)
         }
         upload_drop(&connection->upload);
         bounds_release(connection);
-        if (connection->is_last)
+        /* That of a register which was refused is not the next message's. */
+        if (connection->is_last || request.method == METHOD_REGISTER)
             passing_forget(&connection->passed);
     }
     request_free(&request);

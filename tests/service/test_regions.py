@@ -278,6 +278,10 @@ def test_a_descriptor_belongs_to_its_message(unchanged, client):
     for msgid in (1, 2):
         region.send_register(client, msgid=msgid)
     assert client.recv(1)["region"] != client.recv(2)["region"]
+    # One that is refused takes its descriptor with it, not the next message.
+    socket.send_fds(client.socket, [request_bytes(1, "register", {"size": MiB}) + ping], [region.descriptor])
+    refused(client, 1, "INVALID_ARGUMENT", "size")
+    assert client.recv(0) == {}
     # None, and too many.
     client.send_bytes(message)
     assert "SCM_RIGHTS" in refused(client, 1, "INVALID_ARGUMENT").message
