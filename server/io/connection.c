@@ -136,10 +136,26 @@ static void settle_later(struct connection *connection)
         list_push(&connection->io->changed, &connection->changed_link);
 }
 
+/* One that waits for the rest of its message is held, too: it is none of those that are for users
+ * who hold none. */
+static void check_passed(struct connection *connection)
+{
+    struct passed_descriptor *passed = &connection->passed;
+    const struct user *user = connection->user;
+    const struct counters *own = &user->counters;
+    if (passed->descriptor < 0 || descriptors_allow(user->users, passed->descriptor,
+                                                    own->connections > 1 || own->regions ||
+                                                        own->exports || user->passed.awaiting))
+        return;
+    passing_forget(passed);
+    passed->no_room = true;
+}
+
 static bool has_come(struct connection *connection, ssize_t n, int error)
 {
     if (n > 0) {
         connection->read_ns = uv_hrtime();
+        check_passed(connection);
     } else if (n == 0 || (error != EAGAIN && error != EWOULDBLOCK)) {
         connection->end_of_input = true;
         if (n < 0 && (error == EUSERS || error == EMFILE))

@@ -69,6 +69,30 @@ def test_a_region_counts_while_it_lasts():
             eventually(lambda: first.call("stats")["user"]["region_bytes"] == 0, "nothing registered")
 
 
+@needs_root
+def test_descriptors_of_half_messages_leave_others_theirs():
+    """A user passes one on each of many connections and sends no more of its message: others can connect, and what is
+    held back is answered when its message is complete."""
+    with Daemon("--mode", "0666", preexec_fn=limited) as daemon:
+        *clients, last = connect_all(daemon.path)
+        region = Region(4096)
+        message = request_bytes(0, "register", {"bytes": region.size})
+        begun = []
+        for client in clients:
+            if descriptors(daemon.pid) >= MOST - 1:
+                break
+            socket.send_fds(client.socket, [message[:9]], [region.descriptor])
+            begun.append(client)
+            assert last.call("ping") == {}
+        assert daemon.as_user(65534, lambda stranger: stranger.call("ping")) == {}
+        for client in begun:
+            client.send_bytes(message[9:])
+            error, _ = client.outcome(0)
+            assert not error or error.code == "OVER_BUDGET"
+        for client in clients + [last]:
+            client.close()
+
+
 @contextlib.contextmanager
 def all_taken():
     """A daemon of whose descriptors one user has as many as possible, and that user's first connection."""
@@ -244,21 +268,22 @@ def test_more_than_there_are_numbers_for():
 
 @one_table
 def test_more_than_there_are_numbers_left_for():
-    """Though the number that was given out last is a low one; and as before once there is room again."""
+    """Though the number that was given out last is a low one; and as before once there is room again. One user has all
+    but the last eighth, which is less than the message needs."""
     def limit():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1700, 1700))
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     with Daemon(preexec_fn=limit) as daemon, lingering_socket(1000) as lingering, open(os.devnull) as null:
         early, stranger, other = (daemon.client() for _ in range(3))
         for client in (early, stranger, other):
             client.call("ping")
         with contextlib.ExitStack() as stack:
-            crowd = [stack.enter_context(Client(daemon.path)) for _ in range(960)]
+            crowd = [stack.enter_context(Client(daemon.path)) for _ in range(740)]
             for one in crowd:
                 one.call("ping")
             for one in crowd:  # one more each
                 socket.send_fds(one.socket, [request_bytes(0, "ping", {})[:3]], [null.fileno()])
-            eventually(lambda: descriptors(daemon.pid) > 1900, "all have come")
+            eventually(lambda: descriptors(daemon.pid) > 1465, "all that there is room for")
             early.close()
             eventually(lambda: connects(daemon), "a low number is given out again")
             pass_too_many(daemon, stranger, other, lingering, null)
