@@ -114,7 +114,8 @@ def test_weights_that_take_long_to_make_are_no_hang(behind):
     with Daemon("--threads", 1) as daemon, Client(daemon.path) as client:
         field = client.put(wave(10))
         before = device_of(client)
-        ops = [{"op": "derivative", "order": 4, "spacing": {"x": numpy.arange(65536) + shift / 64}} for shift in range(16)]
+        ops = [{"op": "derivative", "order": 4, "spacing": {"x": numpy.arange(65536) + shift / 64}}
+               for shift in range(16)]
         if behind:
             ops[0] = behind
         ops[0]["f"] = f
