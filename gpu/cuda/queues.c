@@ -1,6 +1,6 @@
 #include "gpu/cuda/queues.h"
 
-#include "base/thread.h"
+#include "base/wake.h"
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/graphs.h"
 #include "gpu/cuda/passes.h"
@@ -77,7 +77,7 @@ static struct {
 static void CUDART_CB wake(void *unused)
 {
     (void)unused;
-    thread_wake(all.wake);
+    wake_send(all.wake);
 }
 
 cudaError_t queues_open(int units, int wake_descriptor)

@@ -11,8 +11,8 @@
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "base/thread_pool.h"
+#include "base/wake.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static void carry_out(struct thread_pool_task *task, struct list *next)
     list_remove(&operation->tail);
     list_push(&host.completed, &task->link);
     pthread_mutex_unlock(&host.mutex);
-    thread_wake(host.wake);
+    wake_send(host.wake);
 }
 
 /* An operation that is lost would never be answered. */

@@ -12,8 +12,8 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/rights.h"
-#include "base/thread.h"
 #include "base/thread_pool.h"
+#include "base/wake.h"
 #include "gpu/worker/worker.h"
 
 #include <errno.h>
@@ -290,7 +290,7 @@ static bool wait(int timeout_ms)
         return false;
     bool some = false;
     if (polls[1].revents) {
-        thread_awake(worker.wake);
+        wake_take(worker.wake);
         store_answer_mapped(&worker);
     }
     /* Also when nothing woke the worker: a failed device does not. */

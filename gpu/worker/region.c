@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/rights.h"
-#include "base/thread.h"
+#include "base/wake.h"
 #include "gpu/worker/worker.h"
 
 #include <errno.h>
@@ -104,7 +104,7 @@ static void *mapper(void *argument)
         pthread_mutex_lock(&regions->mutex);
         list_push(&regions->mapped, &region->link);
         pthread_mutex_unlock(&regions->mutex);
-        thread_wake(regions->wake);
+        wake_send(regions->wake);
     }
 }
 

@@ -1,7 +1,7 @@
 #include "tests/lib/run_backend.h"
 
-#include "base/thread.h"
 #include "base/thread_pool.h"
+#include "base/wake.h"
 #include "gpu/split.h"
 
 #include <poll.h>
@@ -43,7 +43,7 @@ static void sleep_a_while(struct bed *bed)
     bed->backend->begin();
     bed->backend->arm();
     poll(&wake, 1, 100);
-    thread_awake(bed->wake);
+    wake_take(bed->wake);
 }
 
 static struct token token(uint64_t number)

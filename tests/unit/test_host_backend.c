@@ -4,8 +4,8 @@
 #include "gpu/backend.h"
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
-#include "base/thread.h"
 #include "base/thread_pool.h"
+#include "base/wake.h"
 #include "numerics/job_check.h"
 #include "tests/lib/job_of.h"
 #include "tests/lib/sample.h"
@@ -120,7 +120,7 @@ static struct completion next_completion(const struct backend *backend)
     struct pollfd wake = {.fd = wake_descriptor, .events = POLLIN};
     while (!backend->reap(&completion)) {
         assert_true(poll(&wake, 1, 60000) == 1);
-        thread_awake(wake_descriptor);
+        wake_take(wake_descriptor);
     }
     return completion;
 }

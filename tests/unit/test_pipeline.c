@@ -1,8 +1,8 @@
 /* Runs that are copied from and to clients' memory: the results of many jobs in flight together, on
  * the host backend; and the order of chunks, on a device that only records. */
 #include "gpu/worker/pipeline.h"
-#include "base/thread.h"
 #include "base/thread_pool.h"
+#include "base/wake.h"
 #include "tests/lib/job_of.h"
 #include "tests/lib/random_job.h"
 #include "tests/unit/unit.h"
@@ -127,7 +127,7 @@ TEST(test_many_jobs_together)
             assert_true(pipeline.bytes[WAY_IN] <= MOST_IN_FLIGHT);
             assert_true(pipeline.bytes[WAY_OUT] <= MOST_IN_FLIGHT);
             poll(&wake, 1, -1);
-            thread_awake(wake.fd);
+            wake_take(wake.fd);
             while (backend->reap(&completion)) {
                 struct execution *run = completion.token.of;
                 if (completion.token.kind != TOKEN_SLICE) {

@@ -1,6 +1,6 @@
 /* Regions are mapped at the alignment of pinned pieces, while other threads map memory. */
 #include "gpu/worker/region.h"
-#include "base/thread.h"
+#include "base/wake.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>
@@ -60,7 +60,7 @@ static void map(struct regions *regions, uint64_t id, int value)
     assert_true(regions_map(regions, id, BYTES, false, file));
     struct pollfd mapped = {.fd = regions->wake, .events = POLLIN};
     assert_int_equal(poll(&mapped, 1, PATIENCE_MS), 1);
-    thread_awake(regions->wake);
+    wake_take(regions->wake);
     uint64_t answered;
     enum status status;
     assert_true(regions_mapped(regions, &answered, &status));
