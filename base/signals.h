@@ -1,6 +1,6 @@
-/* Signals that a process waits for: blocked, and read from a descriptor. No handler interrupts
- * anything (libuv's wait for one another through a pipe, and one of them could interrupt another
- * there, for ever). */
+/* Signals that a process reads from descriptors. They are blocked, so that no handler interrupts
+ * anything: a handler of libuv's takes a lock, and one that interrupted another there would wait
+ * for ever. */
 #pragma once
 
 #include <pthread.h>
@@ -8,8 +8,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* Block SIGTERM, SIGINT and SIGCHLD in the calling thread and in those that it then creates: called
- * while there is no other. */
+/* Block SIGTERM, SIGINT and SIGCHLD in the calling thread, which must be the only one: threads
+ * inherit this. */
 static inline void signals_block(void)
 {
     sigset_t set;
@@ -18,11 +18,11 @@ static inline void signals_block(void)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGCHLD);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    signal(SIGCHLD, SIG_DFL); /* a parent may have had it ignored: children would reap themselves */
+    signal(SIGCHLD, SIG_DFL); /* if a parent has it ignored, children cannot be waited for */
 }
 
 /* A descriptor that is readable while this blocked signal is pending; −1 with errno. */
-static inline int signal_descriptor(int number)
+static inline int signals_open(int number)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -30,10 +30,10 @@ static inline int signal_descriptor(int number)
     return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* It is pending no more, until it is sent again. */
-static inline void signal_take(int descriptor)
+/* Read the pending signal: the descriptor is readable again once another one is sent. */
+static inline void signals_take(int descriptor)
 {
-    struct signalfd_siginfo said;
-    while (read(descriptor, &said, sizeof said) == sizeof said)
+    struct signalfd_siginfo info;
+    while (read(descriptor, &info, sizeof info) == sizeof info)
         ;
 }

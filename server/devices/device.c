@@ -242,7 +242,7 @@ static void on_ended(uv_poll_t *poll, int status, int events)
 {
     struct devices *devices = poll->data;
     (void)status, (void)events;
-    signal_take(devices->child_signal);
+    signals_take(devices->child_signal);
     compiler_reap(&devices->kernels.compiler);
     LIST_EACH (struct device, device, &devices->list, link) {
         int how;
@@ -298,7 +298,7 @@ static void worker_start(struct device *device)
 
 bool devices_open(struct devices *devices)
 {
-    devices->child_signal = signal_descriptor(SIGCHLD);
+    devices->child_signal = signals_open(SIGCHLD);
     if (devices->child_signal < 0 ||
         uv_poll_init(devices->loop, &devices->ended, devices->child_signal) != 0) {
         log_error("the end of a worker cannot be watched for");

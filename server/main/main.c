@@ -129,7 +129,7 @@ static void on_signal(uv_poll_t *poll, int status, int events)
 
 static void await_signal(struct server *server, uv_poll_t *poll, int number)
 {
-    const int descriptor = signal_descriptor(number);
+    const int descriptor = signals_open(number);
     if (descriptor < 0 || uv_poll_init(&server->loop, poll, descriptor) != 0)
         log_fatal(EXIT_START, "signal %d could not be heard", number);
     poll->data = server;
