@@ -131,9 +131,7 @@ static int hold_descriptor(const struct user *user, struct failure *failure)
         return -1;
     }
     const int descriptor = eventfd(0, EFD_CLOEXEC);
-    if (descriptor >= 0 &&
-        descriptors_allow(user->users, descriptor,
-                          own->connections > 1 || mine > 1 || user->passed.awaiting))
+    if (descriptor >= 0 && descriptors_allow(user, descriptor, true))
         return descriptor;
     if (descriptor >= 0)
         close(descriptor);

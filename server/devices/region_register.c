@@ -57,9 +57,7 @@ static bool check_budget(const struct region *region, struct failure *failure)
     const uint64_t need = region->bytes;
     const uint64_t quota = config->region_bytes, all = config->region_memory;
     const uint64_t descriptors = devices->users->descriptors / 2; /* the rest is for connections */
-    if (!descriptors_allow(devices->users, region->descriptor,
-                           own->connections > 1 || own->regions || own->exports ||
-                               user->passed.awaiting))
+    if (!descriptors_allow(user, region->descriptor, true))
         return failure_set(failure, STATUS_OVER_BUDGET, NULL,
                            "few descriptors are left: they are for users who hold none");
     if (total->regions + total->exports >= descriptors)

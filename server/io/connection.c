@@ -136,16 +136,12 @@ static void settle_later(struct connection *connection)
         list_push(&connection->io->changed, &connection->changed_link);
 }
 
-/* One that waits for the rest of its message is held, too: it is none of those that are for users
- * who hold none. */
-static void check_passed(struct connection *connection)
+/* A descriptor counts as held from its arrival on, since the rest of its message may never come. If
+ * the user may not keep it, it is closed, and the message is refused once it is complete. */
+static void limit_passed(struct connection *connection)
 {
     struct passed_descriptor *passed = &connection->passed;
-    const struct user *user = connection->user;
-    const struct counters *own = &user->counters;
-    if (passed->descriptor < 0 || descriptors_allow(user->users, passed->descriptor,
-                                                    own->connections > 1 || own->regions ||
-                                                        own->exports || user->passed.awaiting))
+    if (passed->descriptor < 0 || descriptors_allow(connection->user, passed->descriptor, true))
         return;
     passing_forget(passed);
     passed->no_room = true;
@@ -155,7 +151,7 @@ static bool has_come(struct connection *connection, ssize_t n, int error)
 {
     if (n > 0) {
         connection->read_ns = uv_hrtime();
-        check_passed(connection);
+        limit_passed(connection);
     } else if (n == 0 || (error != EAGAIN && error != EWOULDBLOCK)) {
         connection->end_of_input = true;
         if (n < 0 && (error == EUSERS || error == EMFILE))
@@ -407,14 +403,11 @@ static bool may_connect(struct io *io, struct connection *connection, int descri
         return false;
     }
     struct user *user = connection->user;
-    const struct counters *own = &user->counters;
     if (count >= most)
         log_warning("a connection over the limit of %llu was closed", (unsigned long long)most);
-    else if (own->connections && count >= reserve_most(most))
+    else if (user->counters.connections && count >= reserve_most(most))
         log_warning("few connections are left; one more of user %u was closed", user->uid);
-    else if (!descriptors_allow(users, descriptor,
-                                own->connections || own->regions || own->exports ||
-                                    user->passed.awaiting))
+    else if (!descriptors_allow(user, descriptor, false))
         log_warning("few descriptors are left; a connection of user %u was closed", user->uid);
     else if (!turn_watch_user(io, user))
         log_warning("a connection cannot be watched: %s", strerror(errno));

@@ -215,7 +215,7 @@ void message_take(struct connection *connection)
         }
         upload_drop(&connection->upload);
         bounds_release(connection);
-        /* That of a register which was refused is not the next message's. */
+        /* The descriptor of a refused register is not the next message's. */
         if (connection->is_last || request.method == METHOD_REGISTER)
             passing_forget(&connection->passed);
     }

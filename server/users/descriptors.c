@@ -92,11 +92,13 @@ bool descriptors_are_few(const struct users *users, int descriptor)
     return (uint64_t)descriptor >= users->descriptors - RESERVE;
 }
 
-bool descriptors_allow(const struct users *users, int descriptor, bool holds_others)
+bool descriptors_allow(const struct user *user, int descriptor, bool connected)
 {
-    const uint64_t most = users->descriptors - RESERVE;
+    const struct counters *own = &user->counters;
+    const uint64_t most = user->users->descriptors - RESERVE,
+                   held = own->connections + own->regions + own->exports + user->passed.awaiting;
     note(descriptor);
-    return (uint64_t)descriptor < (holds_others ? reserve_most(most) : most);
+    return (uint64_t)descriptor < (held > (uint64_t)connected ? reserve_most(most) : most);
 }
 
 /* --- descriptors that are closed off the loop --- */

@@ -23,6 +23,7 @@
 #include <uv.h>
 
 struct config;
+struct user;
 struct users;
 
 /* Raise the limit as far as the options may need, make libuv's table that long (libuv ends the
@@ -30,8 +31,9 @@ struct users;
  * the threads that close. False: a line of the log says why. */
 bool descriptors_open(struct users *users, uv_loop_t *loop, struct config *config);
 
-/* May a user keep this new descriptor? holds_others: the user has descriptors already. */
-bool descriptors_allow(const struct users *users, int descriptor, bool holds_others);
+/* May the user keep this new descriptor? The last eighth is for users who hold none; connected: the
+ * connection that asks does not count. */
+bool descriptors_allow(const struct user *user, int descriptor, bool connected);
 
 /* Is it one of the reserve? (As in descriptors_allow(), its number is noted: it shows how full the
  * table is.) */

@@ -49,7 +49,7 @@ void device_unmap(struct device *to, const struct region *region)
     unmaps[to->number]++;
 }
 
-bool descriptors_allow(const struct users *of, int descriptor, bool holds_others)
+bool descriptors_allow(const struct user *of, int descriptor, bool connected)
 {
     return true;
 }
