@@ -55,9 +55,8 @@ static void NAME(work_init)(struct NAME(work) * work, const struct tile *tile)
             image->at = TABLE_NAME(image)(x, i, &negative);
             image->lifts = TABLE_NAME(lifts)(x, i);
             image->negative = negative;
-            image->plain =
+            work->plain &=
                 image->lifts < 0 && !negative && image->at >= x->first && image->at <= x->last;
-            work->plain &= image->plain;
         }
 }
 
@@ -66,8 +65,6 @@ static REAL NAME(outside)(const struct NAME(work) * work, const REAL *f,
                           const struct NAME(image) * image)
 {
     const struct table_axis *x = &work->view.table->axis_of[AXIS_X];
-    if (image->plain)
-        return f[image->at];
     const REAL value = image->at < x->first  ? (REAL)x->side[SIDE_LOW].value.number
                        : image->at > x->last ? (REAL)x->side[SIDE_HIGH].value.number
                                              : f[image->at];
@@ -76,8 +73,8 @@ static REAL NAME(outside)(const struct NAME(work) * work, const REAL *f,
     return image->negative ? -value : value;
 }
 
-/* What of row_fill()'s row lies beyond a side or is imposed. Apart, since the common case is short.
- */
+/* The points of row_fill()'s row that lie beyond a side or are imposed. A function of its own, so
+ * that the common case is short. */
 __attribute__((noinline)) static void NAME(row_outside)(const struct NAME(work) * work, REAL *row,
                                                         const REAL *f, int64_t begin, int64_t end)
 {
@@ -101,13 +98,15 @@ static void NAME(row_fill)(const struct NAME(work) * work, REAL *row, const REAL
     const int64_t n = work->view.table->axis_of[AXIS_X].n, radius = work->radius;
     const int64_t low = begin < radius ? 0 : begin - radius;
     const int64_t high = end > n - radius ? n : end + radius;
-    for (int64_t i = begin - radius; work->plain && i < 0; i++)
-        row[i - begin] = f[work->outside[SIDE_LOW][-1 - i].at];
-    for (int64_t i = n; work->plain && i < end + radius; i++)
-        row[i - begin] = f[work->outside[SIDE_HIGH][i - n].at];
     memcpy(row + (low - begin), f + low, (size_t)(high - low) * sizeof *f);
-    if (!work->plain)
+    if (!work->plain) {
         NAME(row_outside)(work, row, f, begin, end);
+        return;
+    }
+    for (int64_t i = begin - radius; i < 0; i++)
+        row[i - begin] = f[work->outside[SIDE_LOW][-1 - i].at];
+    for (int64_t i = n; i < end + radius; i++)
+        row[i - begin] = f[work->outside[SIDE_HIGH][i - n].at];
 }
 
 /* Where the first row is put. Its address differs by half a page from that of `out`, which is

@@ -55,12 +55,11 @@ struct NAME(work) {
     struct NAME(edge) edge[SIDE_COUNT];
     /* Points −1 − k and n + k of a line. */
     struct NAME(image) {
-        int64_t at;    /* what they are images of */
-        bool plain;    /* the value is f there; else that … */
-        bool negative; /* … of −f … */
-        int lifts;     /* … or of twice the value of this side of x − f; −1: of none */
+        int64_t at;    /* the point inside: they have its value f, … */
+        bool negative; /* … or −f, … */
+        int lifts;     /* … or twice the value of this side of x, minus f; −1: no side's */
     } outside[SIDE_COUNT][PLAN_RADIUS];
-    bool plain;                  /* all of these are, and none is imposed */
+    bool plain;                  /* all of these have f, and no point is imposed */
     REAL row[LINES * ROW];       /* points with their neighbours along x beside them */
     REAL block[LINES * WAITING]; /* lines that wait to be streamed */
     /* A block of any line, by its table. */
