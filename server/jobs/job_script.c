@@ -11,7 +11,7 @@
 
 enum {
     /* Beside the runs and what is done once for each component: segments, estimates, measures. */
-    STEPS_MORE = 4 + 2 * AXIS_COUNT,
+    ACTIONS_MORE = 4 + 2 * AXIS_COUNT,
     /* At most so many runs are ahead, in up to four equal parts, each of at most so many; a round
      * longer than that is a part. */
     RUNS_AHEAD = 64,
@@ -222,7 +222,7 @@ bool script_make(struct task *task, const struct requirements *needs, struct fai
     const struct request *request = needs->request;
     const uint64_t ahead = rounds_ahead(task);
     const uint64_t actions = (ahead + task->repeat % ahead + AXIS_COUNT + 1) * task->count + 1 +
-                             (task->is_chain ? 0 : STEPS_MORE);
+                             (task->is_chain ? 0 : ACTIONS_MORE);
     struct script *script = new_script(task, actions, failure);
     if (!script)
         return false;

@@ -10,12 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STEPS = 8 };
+enum { ACTIONS = 8 };
 
 static struct program made(const char *waits)
 {
     struct program program;
-    assert_true(program_init(&program, STEPS));
+    assert_true(program_init(&program, ACTIONS));
     for (const char *c = waits; *c; c++)
         program_add(&program, ACTION_RUN, *c == 'w');
     return program;
@@ -131,8 +131,8 @@ TEST(test_any_order_of_ends)
     struct random random = random_start();
     for (int trial = 0; trial < 2000; trial++) {
         struct program program = made("");
-        uint64_t times[STEPS] = {0}, ended = 0;
-        const uint32_t count = 1 + (uint32_t)random_below(&random, STEPS);
+        uint64_t times[ACTIONS] = {0}, ended = 0;
+        const uint32_t count = 1 + (uint32_t)random_below(&random, ACTIONS);
         const uint32_t from = (uint32_t)random_below(&random, count);
         const uint32_t to = from + 1 + (uint32_t)random_below(&random, count - from);
         const uint64_t rounds = random_below(&random, 6);
