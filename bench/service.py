@@ -27,7 +27,7 @@ import serving
 
 HERE = pathlib.Path(__file__).resolve().parent
 ANOTHER_UID = 65534
-SLAB_BYTES = 4 << 20
+CHUNK_BYTES = 4 << 20
 PATIENCE_S = 40  # for one load
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -353,10 +353,10 @@ def two_users(table, server, large, bulk_mode, mode):
             bulk_said = server.load_end(bulk)
         if not overlapped:
             raise LeftOut("the bulk user's work was over too soon")
-        slab = one_way_us(table.floors, SLAB_BYTES)
+        chunk = one_way_us(table.floors, CHUNK_BYTES)
         table.row(f"64³ {mode}, beside {large}³ {bulk_mode} of another user, p99", said["p99_us"], "µs",
-                  slab and 2 * slab, "two slabs of 4 MiB through PCIe",
-                  most=slab and round(2 * slab + 200, 1))
+                  chunk and 2 * chunk, "two chunks of 4 MiB through PCIe",
+                  most=chunk and round(2 * chunk + 200, 1))
         table.row("  its p50", said["p50_us"], "µs")
         table.row("  the bulk user meanwhile", bulk_said["jobs_per_s"], "jobs/s")
 

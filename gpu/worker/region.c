@@ -29,7 +29,7 @@ static void populate(uint8_t *memory, uint64_t bytes, bool writable)
     }
 }
 
-/* mmap() of the whole region where pieces that are pinned begin: a slab of an array at a round
+/* mmap() of the whole region where pieces that are pinned begin: a chunk of an array at a round
  * offset lies in one. The place is free while we ask for it: another thread may take it first, and
  * is not to lose it to us. */
 static void *map_aligned(const struct region *region, int access, int flags)
