@@ -46,10 +46,10 @@ struct backend {
      * upload and download do. 0: launches cannot copy. */
     uint64_t launch_copies_bytes;
 
-    /* Open device `index`, with the arena mapped at `arena` (pin it). Completions of
-     * operations that were under way at the last arm(), at least, write to the eventfd `wake`.
-     * Fills info. INTERNAL with the reason in `failure` where there is no such device or it does
-     * not answer. */
+    /* Open device `index`, with the arena mapped at `arena` (pin it). Completions of operations
+     * that were under way at the last arm(), at least, write to the eventfd `wake`. Fills info.
+     * INTERNAL with the reason in `failure` where there is no such device or it does not answer.
+     */
     bool (*open)(int index, void *arena, size_t arena_bytes, int wake, struct device_info *info,
                  struct failure *failure);
     void (*close)(void);

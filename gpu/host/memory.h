@@ -9,8 +9,8 @@ enum { MEMORY_PAGE_BYTES = 4096 };
 /* Physical memory and what is free of it, in bytes; by its control groups where that is less. */
 void memory_measure(uint64_t *total_bytes, uint64_t *free_bytes);
 
-/* Blocks that there can be: each may be a mapping of its own, of which the kernel lets a process
- * have so many. An eighth is left for regions and for all else that the process maps. */
+/* The number of blocks that there can be. Each may be a mapping of its own, whose number the kernel
+ * limits; an eighth of that is left for regions and for all else that the process maps. */
 uint32_t memory_most_blocks(void);
 
 /* NULL where it would not fit into what is free. Holds no byte of another owner's. */

@@ -56,8 +56,8 @@
  * a place has no array there (id 0), and an input with a place is no scratch.
  * RUNs of one chain, a number of the front's, may begin before those before them have ended, since
  * the device carries out their launches in the order sent; of large ones no more are there at once
- * than make a slice of a job. All of them are of one owner's arrays. Those behind
- * one that does not end OK run all the same: the front discards their results.
+ * than make a slice of a job. All of them are of one owner's arrays. Those behind one that does not
+ * end OK run all the same: the front discards their results.
  * An array that FAILED, in its ALLOCATE or for want of memory to carry out an UPLOAD to it, stays
  * known: UPLOAD to it is COPIED without a copy, RUN with it is FINISHED with OUT_OF_MEMORY, RELEASE
  * forgets it.

@@ -27,7 +27,8 @@ enum token_kind {
     TOKEN_PART
 };
 
-/* Its device memory. Two arrays of one size may exchange theirs, unless it is exported. */
+/* An array's memory on the device. Two arrays of one size may exchange theirs, unless it is
+ * exported. */
 struct holding_memory {
     void *at; /* NULL: there was none to be had */
     uint64_t bytes;

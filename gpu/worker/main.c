@@ -243,9 +243,9 @@ static bool take_completions(void)
     return some;
 }
 
-/* Take what has come; a packet to its end. Was there anything? The plan of a job with many
- * coordinates may take a second, and a ping may stand behind many of these: the front hears of a
- * worker that is at them before it takes the worker for one that hangs. */
+/* Take the orders that have come; a packet to its end. Were there any? The plan of a job with many
+ * coordinates may take a second, and a ping may stand behind many such jobs: it is answered before
+ * its turn, so that the front does not take this worker for one that hangs. */
 static bool take_orders(void)
 {
     const bool serves = worker.open;

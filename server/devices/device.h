@@ -78,9 +78,9 @@ struct devices {
     struct list list; /* struct device */
     struct list gone; /* … that have ended: arrays may still name them */
     uint32_t count;   /* numbers given out; devices left out at the start keep theirs */
-    int child_signal; /* the descriptor of SIGCHLD */
-    uv_poll_t ended;
-    uint32_t hosts; /* of them on the host, which share its memory */
+    uint32_t hosts;   /* devices on the host, which share its memory */
+    int child_signal; /* the descriptor of SIGCHLD, … */
+    uv_poll_t ended;  /* … and its watch */
     bool has_gpu;
     uint64_t heard_ns; /* when a worker last sent something */
     uint64_t last_array, last_region;
@@ -123,7 +123,7 @@ struct device {
     struct heartbeat heartbeat;
     struct kernels_sent kernels;
     struct list arrays;                    /* struct field */
-    struct list operands;                  /* … of them, that are being copied to from regions */
+    struct list operands;                  /* … that are being copied from regions */
     struct list regions;                   /* struct mapping: of regions that it was asked for */
     struct list copies;                    /* struct slab: a worker reads or writes it */
     struct order *running[DEVICE_BUCKETS]; /* with the worker, by id */

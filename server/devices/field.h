@@ -36,7 +36,7 @@ struct field {
     uint32_t copies;          /* of it that the worker has not finished */
     struct span copied;       /* the copies to it, where there is a trace */
     struct task *awaited_by;  /* waits for them; NULL: none */
-    struct region_use source; /* from which the worker copies to it; … */
+    struct region_use source; /* from there the worker copies to it; … */
     struct list operand_link; /* … meanwhile in the device's list of operands */
     bool lost;                /* with its worker */
     bool torn;                /* a job that wrote it was stopped half-way */

@@ -3,10 +3,10 @@
  *
  *   a RUN that would use one ─► admitted ─► file, or compiler ─► kept ─► KERNEL to the workers
  *
- * Each user's use of the compiler is bounded: one kernel at a time, at most
- * KERNELS_AT_ONCE in a burst and else one every KERNELS_EVERY_NS. KERNELS_OF_USER are kept, charged
- * to the user who asked first. All users share the kept kernels; the longest unused is dropped
- * first. A kernel that is not admitted is asked for again by the next RUN.
+ * Each user's use of the compiler is bounded: one kernel at a time, at most KERNELS_AT_ONCE in a
+ * burst and else one every KERNELS_EVERY_NS. KERNELS_OF_USER are kept, charged to the user who
+ * asked first. All users share the kept kernels; the longest unused is dropped first. A kernel that
+ * is not admitted is asked for again by the next RUN.
  *
  * All on the loop's thread, but for files, which libuv's threads read and write. */
 #pragma once

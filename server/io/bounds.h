@@ -45,6 +45,5 @@ bool bounds_hold(const struct connection *connection);
 /* … and is it to be taken again now? turn_again() was called for it. */
 bool bounds_due(const struct connection *connection);
 
-/* The message has been acted upon, or its connection closes. A thread at work goes on
- * without the connection. */
+/* The message has been acted upon, or its connection closes. A thread at work goes on alone. */
 void bounds_release(struct connection *connection);

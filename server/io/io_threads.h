@@ -56,8 +56,8 @@ size_t io_threads_turn_bytes(const struct io_threads *io_threads);
 typedef void load_ended(void *context, ssize_t moved, int error);
 
 /* Receive at most `bytes`, as passing_receive() does, into `memory` (NULL: drop them). Memory and
- * `passed` belong to the thread until ended(), and the socket stays open. False: it does not
- * pay, or is not possible; nothing was begun. */
+ * `passed` belong to the thread until ended(), and the socket stays open. False: it does not pay,
+ * or is not possible; nothing was begun. */
 bool io_threads_receive(struct io_threads *io_threads, int socket, void *memory, size_t bytes,
                         struct passed_descriptor *passed, load_ended *ended, void *context);
 
