@@ -99,12 +99,18 @@ static uint64_t part_rounds(const struct task *task)
     return rounds;
 }
 
+/* A run whose plan takes long to make goes alone: others' jobs do not wait for several of these. */
+static bool goes_alone(const struct task *task, uint32_t op)
+{
+    return schedule_plan(&task->part->flow, &task->op[op].job) >= SCHEDULE_LONG_NS;
+}
+
 static void add_rounds(struct task *task, uint64_t rounds, bool waits)
 {
     const uint64_t part = part_rounds(task);
     for (uint64_t round = 1; round <= rounds; round++)
         for (uint32_t i = 0; i < task->count; i++)
-            add(task, ACTION_RUN, waits, i)->ends_round =
+            add(task, ACTION_RUN, waits || goes_alone(task, i), i)->ends_round =
                 i + 1 == task->count && (round % part == 0 || round == rounds);
 }
 
@@ -143,8 +149,8 @@ static void compose(struct task *task, uint64_t ahead, bool cut)
         program_repeat(program, first, task->repeat / ahead);
     add_rounds(task, task->repeat % ahead, false);
     if (script->estimates && has_steps) {
-        add(task, ACTION_SAME, false, 0);
-        add(task, ACTION_FINER, false, 0);
+        add(task, ACTION_SAME, goes_alone(task, 0), 0);
+        add(task, ACTION_FINER, goes_alone(task, 0), 0);
     }
     for (int i = 0; i < job_outputs(&task->op->job) && script->reports; i++) {
         add(task, ACTION_VALUES, false, 0)->component = i;

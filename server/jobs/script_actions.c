@@ -260,13 +260,14 @@ static void op_ended(struct op *op)
         op_let_go(op->out, AXIS_COUNT);
 }
 
-static void note(struct task *task, const struct action *action)
+static void note(struct task *task, struct action *action)
 {
     struct op *op = &task->op[action->op];
     if (action->kind == ACTION_SEGMENT) {
         task->script->steps_done += task->script->every;
         op->ended += action->order.out[0] == op->out[0];
     } else if (action->kind == ACTION_RUN && task->is_chain) {
+        action->waits = false; /* its plan is made */
         op_ended(op);
     } else if (action->kind == ACTION_VALUES || action->kind == ACTION_DISTANCES) {
         note_measure(task, action);

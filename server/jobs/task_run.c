@@ -127,6 +127,8 @@ int64_t task_cost_ns(const struct task *task)
     for (uint32_t i = 0; i < task->count && task->kind == TASK_OPERATOR; i++)
         ns += (double)schedule_estimate(flow, &task->op[i].job);
     ns = ns * (double)task->repeat + (double)copy_ns(task);
+    for (uint32_t i = 0; i < task->count && task->kind == TASK_OPERATOR; i++)
+        ns += (double)schedule_plan(flow, &task->op[i].job);
     if (task->script)
         ns += (double)script_cost_ns(flow, &task->op->job, task->script->estimates);
     return ns < 0x1p50 ? (int64_t)ns : INT64_C(1) << 50;

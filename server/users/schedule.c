@@ -1,9 +1,12 @@
 #include "server/users/schedule.h"
 
+#include <string.h>
+
 /* A first guess, on the long side: one core of a host is about that fast. It is set right by the
  * first job that ends. */
 #define GUESS_NS_A_POINT 1.0
 #define LEAST_NS 1000
+#define PLAN_NS_A_COORDINATE 15000 /* weights in 113 bits, on one core */
 #define COPIED_A_NS 100            /* bytes, both ways at once, over PCIe 5 x16 */
 #define MOST_NS (INT64_C(1) << 50) /* two weeks: sums of them stay far inside 64 bits */
 
@@ -83,8 +86,32 @@ int64_t schedule_copy(uint64_t bytes)
     return (int64_t)(bytes / COPIED_A_NS);
 }
 
+/* A job's key is the same however many of its steps are run. */
+static bool has_plan(const struct flow *flow, const struct job *job, uint64_t key[2])
+{
+    struct job one = *job;
+    one.steps = 1;
+    job_block_key(&one, sizeof one, key);
+    for (int i = 0; i < SCHEDULE_PLANS; i++)
+        if (memcmp(flow->planned[i], key, sizeof flow->planned[i]) == 0)
+            return true;
+    return false;
+}
+
+int64_t schedule_plan(const struct flow *flow, const struct job *job)
+{
+    uint64_t key[2];
+    if (!job->more.coordinates || has_plan(flow, job, key))
+        return 0;
+    const uint64_t coordinates = job_block_part(job, BLOCK_OFFSETS) / sizeof(double);
+    return (int64_t)(coordinates * PLAN_NS_A_COORDINATE);
+}
+
 void schedule_learn(struct flow *flow, const struct job *job, uint64_t device_us)
 {
+    uint64_t key[2];
+    if (job->more.coordinates && !has_plan(flow, job, key))
+        memcpy(flow->planned[flow->plans++ % SCHEDULE_PLANS], key, sizeof key);
     double *rate = &flow->rate[kind_of(job)][size_of(job)];
     const double seen = (double)schedule_time(device_us) / flow_work_of(job);
     *rate += *rate > 0 ? (seen - *rate) / MEMORY : seen;

@@ -28,7 +28,8 @@ enum {
     SCHEDULE_LASTING_NS = 2 * 1000 * 1000 * 1000, /* one that lasts */
     SCHEDULE_USER_JOBS = 128,
     SCHEDULE_KINDS = OPERATOR_COUNT * 2 * 4, /* operator, dtype, accuracy */
-    SCHEDULE_SIZES = 16 /* classes of jobs by their points, a factor of four each */
+    SCHEDULE_SIZES = 16, /* classes of jobs by their points, a factor of four each */
+    SCHEDULE_PLANS = 16  /* of jobs with coordinates, that a flow remembers */
 };
 
 struct schedule {
@@ -57,6 +58,9 @@ struct flow {
     /* Of the user's own jobs, so that no estimate tells of others': nanoseconds a point and pass;
      * 0: not known yet. */
     double rate[SCHEDULE_KINDS][SCHEDULE_SIZES];
+    /* Keys of the latest jobs with coordinates, whose plans the worker has made. */
+    uint64_t planned[SCHEDULE_PLANS][2];
+    uint32_t plans; /* so many were remembered; the next takes the place of the oldest */
 };
 
 /* A job in a schedule. */
@@ -76,6 +80,9 @@ void entry_init(struct entry *entry);
 /* The estimated time of a user's job on the device, by the user's earlier jobs; a guess if none was
  * like it. */
 int64_t schedule_estimate(const struct flow *flow, const struct job *job);
+/* The estimated time in which the worker makes the plan of a user's job with coordinates, and does
+ * nothing else; 0: it has few, or the plan was made for one of the user's latest jobs. */
+int64_t schedule_plan(const struct flow *flow, const struct job *job);
 /* Learn from the time that a job has taken on the device. */
 void schedule_learn(struct flow *flow, const struct job *job, uint64_t device_us);
 

@@ -1,11 +1,13 @@
 """Isolation of users: none is locked out, and none learns of another's activity."""
 
 import pathlib
+import time
 
 import numpy
 import pytest
 
 from fdtest import Client, Daemon, FdError, MiB, Region, eventually, jobs_under_way, needs_root, wave
+from flooding import neighbour
 
 A_STRANGER = 65534
 
@@ -131,3 +133,27 @@ def test_what_others_ran_does_not_show_in_an_estimate(daemon):
         eventually(lambda: jobs_under_way(client.call("stats")) == 0, "idle")
         assert client.call("laplacian", f=wave(64, 64), dry_run=True)["seconds"] != guess
     assert daemon.as_user(A_STRANGER, stranger) == before == guess
+
+
+@pytest.mark.parametrize("chained", [False, True], ids=["jobs", "a chain"])
+def test_others_wait_for_one_plan_of_a_user_with_ever_new_coordinates(chained):
+    """The worker makes a plan in a second, and does nothing else meanwhile: a user's next one comes after the job of
+    another."""
+    with Daemon("--mode", "0666", "--threads", 1) as daemon, Client(daemon.path) as client:
+        def ask(begun):
+            other = Client(daemon.path)
+            f = other.put(wave(65535))
+            ops = [{"op": "derivative", "order": 4, "f": {"field": f}, "spacing": {"x": numpy.arange(65536) + shift / 64}}
+                   for shift in range(8)]
+            if chained:
+                other.send("chain", ops=[dict(op, out="last") for op in ops], out={"last": "field"})
+            for op in ops if not chained else []:
+                other.send(op.pop("op"), out="field", **op)
+            begun()
+            while True:
+                time.sleep(60)
+        with neighbour(ask):
+            eventually(lambda: client.call("stats")["queue"]["running"], "a plan is being made")
+            assert client.out("laplacian", f=wave(8, 8)).shape == (8, 8)
+            stats = client.call("stats")
+            assert stats["totals"]["done"] - stats["user"]["done"] <= 2 + 1 and jobs_under_way(stats) >= 1

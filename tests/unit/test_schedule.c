@@ -458,6 +458,29 @@ TEST(estimates_follow_what_jobs_have_taken, begin, end)
     assert_int_equal(schedule_estimate(&other, &large), guess_ns);
 }
 
+TEST(a_plan_counts_until_it_was_made, begin, end)
+{
+    struct job job = job_of(OPERATOR_DERIVATIVE, DTYPE_F64, 1000, 1, 1, 8);
+    assert_int_equal(schedule_plan(&flows[0], &job), 0); /* no coordinates */
+    job.more.coordinates = 1;
+    const int64_t ns = schedule_plan(&flows[0], &job);
+    assert_in_range(ns, MS, 100 * MS);
+    for (uint64_t key = 0; key < SCHEDULE_PLANS; key++) {
+        job.more.block_key[0] = key;
+        schedule_learn(&flows[0], &job, 1);
+        schedule_learn(&flows[0], &job, 1);
+        assert_int_equal(schedule_plan(&flows[0], &job), 0);
+        assert_int_equal(schedule_plan(&flows[1], &job), ns); /* another user's */
+    }
+    job.more.block_key[0] = 0;
+    job.steps = 7; /* of the same plan */
+    assert_int_equal(schedule_plan(&flows[0], &job), 0);
+    job.more.block_key[0] = SCHEDULE_PLANS;
+    schedule_learn(&flows[0], &job, 1);
+    job.more.block_key[0] = 0;
+    assert_int_equal(schedule_plan(&flows[0], &job), ns);
+}
+
 TEST(no_figure_is_too_large, begin, end)
 {
     struct flow flow;
