@@ -23,6 +23,7 @@
  *   DOWNLOAD arena or region ← array, tag  COPIED tag
  *   RELEASE array                          –
  *   PING                                   PONG: what the device has been given, and has done
+ *   –                                      ALIVE: orders take long to read; a PING may stand behind
  *
  * Orders are taken in the order sent. The front keeps to these rules, and the worker ends itself
  * (a broken front is no client's fault) where one is broken:
@@ -98,6 +99,7 @@ enum channel_type {
     CHANNEL_PONG,
     CHANNEL_MAPPED,
     CHANNEL_EXPORTED,
+    CHANNEL_ALIVE,
     CHANNEL_TYPES
 };
 
@@ -199,7 +201,7 @@ struct channel_message {
 };
 
 enum {
-    CHANNEL_VERSION = 4,
+    CHANNEL_VERSION = 5,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
     CHANNEL_KERNELS = 64,           /* slots of them */

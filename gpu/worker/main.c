@@ -248,7 +248,7 @@ static bool take_completions(void)
  * its turn, so that the front does not take this worker for one that hangs. */
 static bool take_orders(void)
 {
-    const bool serves = worker.open;
+    const bool serves = worker.open; /* else READY is what the front waits for */
     const uint64_t until_us = clock_us() + ORDERS_US;
     int i;
     for (i = 0; (i < ORDERS_AT_ONCE && clock_us() < until_us) || channel_inbox_holds(&loop.orders);
@@ -266,7 +266,7 @@ static bool take_orders(void)
         take_order(&message, descriptor);
     }
     if (serves && clock_us() >= until_us)
-        answer_ping();
+        worker_answer(&worker, &(struct channel_message){.type = CHANNEL_ALIVE});
     return i > 0;
 }
 

@@ -55,12 +55,12 @@ bool field_queue_has_room(const struct user *user, uint64_t bytes, struct failur
 static bool has_number(const struct device *device, const struct device_user *part,
                        struct failure *failure)
 {
-    const uint64_t most = device->info.arrays_most, count = device->array_count;
-    return !most || reserve_allows(most, count, part ? part->arrays : 0, 1) ||
-           failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)count + 1,
-                             (double)reserve_most(most),
-                             "%s has %llu arrays, and can hold no more than %llu", device->name,
-                             (unsigned long long)count, (unsigned long long)reserve_most(most));
+    const uint64_t most = device->info.arrays_most;
+    return !most || reserve_allows(most, device->array_count, part ? part->arrays : 0, 1) ||
+           failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, 1, (double)reserve_most(most),
+                             "1 array more would exceed the limit of %s, %llu, which are partly in "
+                             "use",
+                             device->name, (unsigned long long)reserve_most(most));
 }
 
 bool field_has_room(const struct device *device, const struct user *user, uint64_t bytes,

@@ -450,6 +450,8 @@ bool orders_take(struct device *device, const struct channel_message *message, i
         order->measured = message->u.job.measured;
         device->devices->events->finished(order, (enum status)message->status, message);
         return true;
+    case CHANNEL_ALIVE: /* as any message tells */
+        return true;
     case CHANNEL_PONG:
         /* Judged at once: what it tells of may end, and leave the device, before the next beat. */
         heartbeat_pong(&device->heartbeat, &message->u.pong);
