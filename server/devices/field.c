@@ -25,13 +25,13 @@ static void charge(struct field *field, uint64_t sign)
         USER_COUNT(field->user, queue_bytes, bytes);
 }
 
-static bool full(enum status when_full, const char *whose, uint64_t limit, uint64_t need,
-                 struct failure *failure)
+static bool full(enum status when_full, const char *unit, const char *whose, uint64_t limit,
+                 uint64_t need, struct failure *failure)
 {
     const bool never = need > limit;
     return failure_set_limit(failure, never ? STATUS_TOO_LARGE : when_full, NULL, need, limit,
-                             "%llu bytes more would exceed the limit of %s, %llu%s",
-                             (unsigned long long)need, whose, (unsigned long long)limit,
+                             "%llu %s more would exceed the limit of %s, %llu%s",
+                             (unsigned long long)need, unit, whose, (unsigned long long)limit,
                              never ? "" : ", which are partly in use");
 }
 
@@ -40,7 +40,7 @@ static bool has_room(enum status when_full, const char *whose, uint64_t limit, u
                      uint64_t need, struct failure *failure)
 {
     return !limit || (need <= limit && taken <= limit - need) ||
-           full(when_full, whose, limit, need, failure);
+           full(when_full, "bytes", whose, limit, need, failure);
 }
 
 bool field_queue_has_room(const struct user *user, uint64_t bytes, struct failure *failure)
@@ -57,10 +57,7 @@ static bool has_number(const struct device *device, const struct device_user *pa
 {
     const uint64_t most = device->info.arrays_most;
     return !most || reserve_allows(most, device->array_count, part ? part->arrays : 0, 1) ||
-           failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, 1, (double)reserve_most(most),
-                             "1 array more would exceed the limit of %s, %llu, which are partly in "
-                             "use",
-                             device->name, (unsigned long long)reserve_most(most));
+           full(STATUS_OVER_BUDGET, "array", device->name, reserve_most(most), 1, failure);
 }
 
 bool field_has_room(const struct device *device, const struct user *user, uint64_t bytes,
@@ -71,8 +68,8 @@ bool field_has_room(const struct device *device, const struct user *user, uint64
                     user->counters.bytes, bytes, failure) &&
            field_queue_has_room(user, bytes, failure) && has_number(device, part, failure) &&
            (reserve_allows(device->memory_bytes, device->bytes, part ? part->bytes : 0, bytes) ||
-            full(STATUS_OVER_BUDGET, device->name, reserve_most(device->memory_bytes), bytes,
-                 failure));
+            full(STATUS_OVER_BUDGET, "bytes", device->name, reserve_most(device->memory_bytes),
+                 bytes, failure));
 }
 
 /* Its memory is gone, or goes. */
