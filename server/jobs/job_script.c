@@ -99,7 +99,8 @@ static uint64_t part_rounds(const struct task *task)
     return rounds;
 }
 
-/* A run whose plan takes long to make goes alone: others' jobs do not wait for several of these. */
+/* An op's first run, if its plan takes long to make, goes alone: others' jobs do not wait for
+ * several of these. */
 static bool goes_alone(const struct task *task, uint32_t op)
 {
     return schedule_plan(&task->part->flow, &task->op[op].job) >= SCHEDULE_LONG_NS;
@@ -110,7 +111,7 @@ static void add_rounds(struct task *task, uint64_t rounds, bool waits)
     const uint64_t part = part_rounds(task);
     for (uint64_t round = 1; round <= rounds; round++)
         for (uint32_t i = 0; i < task->count; i++)
-            add(task, ACTION_RUN, waits || goes_alone(task, i), i)->ends_round =
+            add(task, ACTION_RUN, waits || (round == 1 && goes_alone(task, i)), i)->ends_round =
                 i + 1 == task->count && (round % part == 0 || round == rounds);
 }
 

@@ -123,12 +123,12 @@ static int64_t copy_ns(const struct task *task)
 int64_t task_cost_ns(const struct task *task)
 {
     const struct flow *flow = &task->part->flow;
-    double ns = 0;
-    for (uint32_t i = 0; i < task->count && task->kind == TASK_OPERATOR; i++)
+    double ns = 0, plans_ns = 0;
+    for (uint32_t i = 0; i < task->count && task->kind == TASK_OPERATOR; i++) {
         ns += (double)schedule_estimate(flow, &task->op[i].job);
-    ns = ns * (double)task->repeat + (double)copy_ns(task);
-    for (uint32_t i = 0; i < task->count && task->kind == TASK_OPERATOR; i++)
-        ns += (double)schedule_plan(flow, &task->op[i].job);
+        plans_ns += (double)schedule_plan(flow, &task->op[i].job);
+    }
+    ns = ns * (double)task->repeat + plans_ns + (double)copy_ns(task);
     if (task->script)
         ns += (double)script_cost_ns(flow, &task->op->job, task->script->estimates);
     return ns < 0x1p50 ? (int64_t)ns : INT64_C(1) << 50;
