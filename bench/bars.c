@@ -67,6 +67,9 @@ void bars_cuda(void)
     rows_derivatives(cube + 1, cube - 1, cube - 3, DTYPE_F32, 1, 8, "one-sided", 0.85);
     rows_derivatives(cube + 1, cube - 1, cube - 3, DTYPE_F32, 1, 2, "one-sided", 0.85);
     rows_derivatives(cube + 1, cube - 1, cube - 3, DTYPE_F64, 1, 8, "one-sided", 0.85);
+    /* axes shorter than a window */
+    rows_derivatives(plane, plane, 5, DTYPE_F32, 1, 8, "periodic", 0.80);
+    rows_derivatives(plane, 7, plane, DTYPE_F32, 1, 6, "one-sided", 0.65);
     /* resident in L2 */
     for (uint64_t n = 64; n <= 128; n += 32) {
         rows_small_cubes(n);

@@ -11,8 +11,9 @@
  * which share less, were slower: they have too few loads in flight at their ends.
  *
  * A window lies inside the axis, the last one where the axis ends, so that the points of a closure
- * are always the same registers. Axes shorter than that are not for this file. */
-#include "gpu/cuda/point_sum.cuh"
+ * are always the same registers. A shorter axis has one that begins with it and, where its high
+ * side has closures, another one that ends with it for these alone. */
+#include "gpu/cuda/along_y_z_window.cuh"
 
 #include <string.h>
 
@@ -24,48 +25,7 @@ enum {
     SIDE_BYTES = 64 << 10,
     SIDE_SHORT_BYTES = 256 << 10,
     SHORT_BYTES = 1 << 20,
-    GRID_MOST = 65535, /* blocks along y and z */
-    LEAST_WINDOW = 8   /* points, which with R more on one side hold those of a closure */
-};
-
-template <typename T, int R> struct along_y_z_shape {
-    axis_images<int64_t> along;
-    int32_t closed[SIDE_COUNT]; /* has the side closures? */
-    int64_t stride, total;      /* elements */
-    int64_t begin, end;         /* the points along the axis that are computed */
-    int64_t from;               /* the first window of this launch */
-    uint32_t columns;           /* packs in all; unaligned: columns of a block */
-    uint32_t inner;             /* packs of stride; unaligned: blocks of it */
-    uint32_t magic;             /* x magic >> 32 is x / inner or 1 less */
-    uint32_t blocks;            /* unaligned: of columns */
-    int32_t odd;
-    T centre, c[R + 1];
-    index_rows by_index;
-    int32_t axis;
-    T closure[R][2 * R + 2];
-};
-
-/* Where a block is: windows follow each other along y, so that what they share is in L2; x and z
- * are columns or, where there are several jobs, x alone. */
-template <typename T, int R, int S> struct window {
-    int64_t first;   /* point */
-    bool low, high;  /* does it begin, end with closures? */
-    bool inside;     /* all S + 2R points are */
-    unsigned stored; /* bit s: point s is. The last R of the axis are, by the last window */
-
-    __device__ __forceinline__ window(const along_y_z_shape<T, R> &shape)
-    {
-        const int64_t begin = shape.begin + (shape.from + blockIdx.y) * S;
-        const int64_t room = shape.along.n - S - begin;
-        first = room < 0 ? shape.along.n - S : begin;
-        low = shape.closed[SIDE_LOW] && begin == 0;
-        high = shape.closed[SIDE_HIGH] && room <= 0 && shape.end == shape.along.n;
-        inside = first >= R && first + S + R <= shape.along.n;
-        const int skip = room < 0 ? min((int)-room, S - R) : 0;
-        int stop = room > 0 && room < R ? S - R + (int)room : S;
-        stop = (int)min((int64_t)stop, shape.end - first);
-        stored = (1u << stop) - (1u << skip);
-    }
+    GRID_MOST = 65535 /* blocks along y and z */
 };
 
 static uint32_t inverse(uint32_t by)
@@ -76,144 +36,6 @@ static __device__ __forceinline__ uint32_t quotient(uint32_t x, uint32_t by, uin
 {
     const uint32_t q = (uint32_t)((uint64_t)x * magic >> 32);
     return x - q * by < by ? q : q + 1;
-}
-
-/* The closure of the point at a distance from the edge, which is f[edge], towards −STEP. */
-template <int STEP, typename T, int R, int V, int COUNT>
-static __device__ __forceinline__ pack<T, V> derive_closed(const along_y_z_shape<T, R> &shape,
-                                                           const pack<T, V> (&f)[COUNT], int edge,
-                                                           int distance)
-{
-    pack<T, V> acc;
-#pragma unroll
-    for (int v = 0; v < V; v++)
-        acc.v[v] = shape.odd ? -T(0) : T(0); /* −0 + a product is the product */
-#pragma unroll
-    for (int k = 0; k < 2 * R + 2; k++) {
-        if (k == 2 * R + 1 && shape.odd)
-            continue;
-        T w = shape.closure[distance][k];
-        if (STEP < 0 && shape.odd)
-            w = -w;
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            acc.v[v] = fused(w, f[edge + k * STEP].v[v], acc.v[v]);
-    }
-    return acc;
-}
-
-/* The taps of a window's points, and whether they have the first and the last. */
-template <typename T, int R, int S> struct window_taps {
-    T taps[S][2 * R + 2];
-    bool has[2][S];
-};
-
-/* All of the block's threads copy them to its shared memory. */
-template <typename T, int R, int S>
-static __device__ __forceinline__ void load_taps(const along_y_z_shape<T, R> &shape, int64_t first,
-                                                 window_taps<T, R, S> *to)
-{
-    for (int i = (int)threadIdx.x; i < S * (2 * R + 1); i += (int)blockDim.x) {
-        const int s = i / (2 * R + 1), t = i % (2 * R + 1);
-        const auto row = row_of<T, R>(shape.by_index, shape.axis, first + s);
-        to->taps[s][t] = tap_of<T, R>(row, t);
-        to->has[0][s] = row.first;
-        to->has[1][s] = row.last;
-    }
-    __syncthreads();
-}
-
-/* The points of a window of an axis with coordinates. */
-template <typename T, int R, int S, int V, typename Store>
-static __device__ __forceinline__ void
-derive_indexed(const along_y_z_shape<T, R> &shape, const pack<T, V> (&f)[S + 2 * R],
-               const window<T, R, S> &at, const window_taps<T, R, S> &rows, const Store &store)
-{
-#pragma unroll
-    for (int s = 0; s < S; s++) {
-        pack<T, V> acc[1];
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            acc[0].v[v] = shape.odd ? -T(0) : T(0); /* −0 + a product is the product */
-        add_taps<R>(
-            acc, [&](int t, int, int) { return rows.taps[s][t]; },
-            [&](int t, int, int v) { return f[s + t].v[v]; },
-            [&](int t, int, int) { return rows.has[t > 0][s]; });
-        if (at.stored >> s & 1)
-            store(s, acc[0]);
-    }
-}
-
-/* The points of a window from the S + 2R around it. */
-template <typename T, int R, int S, int V, typename Store>
-static __device__ __forceinline__ void derive(const along_y_z_shape<T, R> &shape,
-                                              const pack<T, V> (&f)[S + 2 * R],
-                                              const window<T, R, S> &at, const Store &store)
-{
-    static_assert(S >= LEAST_WINDOW && S + R >= 2 * R + 2, "a window holds its closures' points");
-    constexpr unsigned LOW = (1u << R) - 1, HIGH = LOW << (S - R);
-    const unsigned centred = at.stored & ~(at.low ? LOW : 0u) & ~(at.high ? HIGH : 0u);
-    if (shape.odd) {
-#pragma unroll
-        for (int s = 0; s < S; s++) {
-            pack<T, V> acc;
-#pragma unroll
-            for (int v = 0; v < V; v++) {
-                acc.v[v] = shape.c[1] * (f[R + s + 1].v[v] - f[R + s - 1].v[v]);
-#pragma unroll
-                for (int m = 2; m <= R; m++)
-                    acc.v[v] = fused(shape.c[m], f[R + s + m].v[v] - f[R + s - m].v[v], acc.v[v]);
-            }
-            if (centred >> s & 1)
-                store(s, acc);
-        }
-    } else {
-#pragma unroll
-        for (int s = 0; s < S; s++) {
-            pack<T, V> acc;
-#pragma unroll
-            for (int v = 0; v < V; v++) {
-                acc.v[v] = shape.centre * f[R + s].v[v];
-#pragma unroll
-                for (int m = 1; m <= R; m++)
-                    acc.v[v] = fused(shape.c[m], f[R + s + m].v[v] + f[R + s - m].v[v], acc.v[v]);
-            }
-            if (centred >> s & 1)
-                store(s, acc);
-        }
-    }
-    if (at.low) {
-#pragma unroll
-        for (int d = 0; d < R; d++)
-            store(d, derive_closed<1>(shape, f, R, d));
-    }
-    if (at.high) {
-#pragma unroll
-        for (int d = 0; d < R; d++)
-            store(S - 1 - d, derive_closed<-1>(shape, f, R + S - 1, d));
-    }
-}
-
-/* The S + 2R points around a window. */
-template <typename T, int R, int S, int V>
-static __device__ __forceinline__ void load_window(const along_y_z_shape<T, R> &shape,
-                                                   pack<T, V> (&f)[S + 2 * R],
-                                                   const window<T, R, S> &at, const T *columns)
-{
-    if (at.inside) {
-        const T *p = columns + (at.first - R) * shape.stride;
-#pragma unroll
-        for (int j = 0; j < S + 2 * R; j++)
-            f[j] = load_pack<V>(p + j * shape.stride);
-    } else {
-#pragma unroll
-        for (int j = 0; j < S + 2 * R; j++) {
-            const int64_t i = at.first - R + j;
-            /* The window itself is. Told so of single points, the compiler takes more registers. */
-            const bool is_inside = V > 1 && j >= R && j < R + S;
-            f[j] = load_pack<V>(columns + (is_inside ? i : shape.along.source(i)) * shape.stride);
-        }
-    }
 }
 
 /* The block's columns: which block of them it has. */
@@ -239,19 +61,20 @@ __global__ void __launch_bounds__(ALONG_Y_Z_THREADS, along_y_z_blocks<T, R, S, V
     along_y_z_kernel(const __grid_constant__ along_y_z_shape<T, R> shape, const T *__restrict__ in,
                      T *__restrict__ out, const __grid_constant__ Jobs jobs)
 {
+    constexpr bool can_be_short = S == LEAST_WINDOW && KIND == CENTRED; /* the axis */
     own_arrays(in, out, jobs);
     const uint32_t column = block_of_columns(jobs) * blockDim.x + threadIdx.x;
     const bool has_column = column < shape.columns;
     if (KIND == CENTRED && !has_column)
         return;
-    const window<T, R, S> at(shape);
+    const window<T, R, S> at(shape, can_be_short);
     const uint32_t outer = quotient(column, shape.inner, shape.magic);
     const int64_t place =
         outer * (shape.along.n * shape.stride) + (int64_t)(column - outer * shape.inner) * V;
     T *target = out + place + at.first * shape.stride;
     pack<T, V> f[S + 2 * R];
     if (has_column)
-        load_window<T, R, S, V>(shape, f, at, in + place);
+        load_window<T, R, S, V>(shape, f, at, can_be_short, in + place);
     extern __shared__ __align__(128) unsigned char shared_memory[];
     auto &rows = *(window_taps<T, R, S> *)shared_memory;
     if constexpr (KIND == INDEXED) { /* while the points are on their way */
@@ -301,7 +124,7 @@ __global__ void __launch_bounds__(UNALIGNED_THREADS, 4)
     const uint32_t block = block_of_columns(jobs);
     if (block >= shape.blocks)
         return;
-    const window<float, R, S> at(shape);
+    const window<float, R, S> at(shape, false);
     const uint32_t outer = quotient(block, shape.inner, shape.magic);
     const int64_t column = (int64_t)(block - outer * shape.inner) * shape.columns;
     const int columns = (int)min((int64_t)shape.columns, shape.stride - column);
@@ -312,7 +135,7 @@ __global__ void __launch_bounds__(UNALIGNED_THREADS, 4)
     const auto before = [&](int s) { return (phase + s * step) & (SECTOR - 1); };
     if ((int)threadIdx.x < columns) {
         pack<float, 1> f[S + 2 * R];
-        load_window<float, R, S, 1>(shape, f, at, in + place + threadIdx.x);
+        load_window<float, R, S, 1>(shape, f, at, false, in + place + threadIdx.x);
         derive<float, R, S, 1>(shape, f, at, [&](int s, const pack<float, 1> &result) {
             tile[s * UNALIGNED_PITCH + before(s) + (int)threadIdx.x] = result.v[0];
         });
@@ -358,8 +181,13 @@ static int window_points(const struct geometry *g)
 extern "C" bool along_y_z_takes(const struct plan *plan)
 {
     const int a = find_axis(plan);
-    return a >= 0 && plan->axis[a].n >= LEAST_WINDOW && plan->radius <= CENTRED_RADIUS &&
-           plan->points * plan->batch / (uint64_t)plan->axis[a].n <= INT32_MAX;
+    if (a < 0 || plan->radius > CENTRED_RADIUS)
+        return false;
+    const struct plan_axis *axis = &plan->axis[a];
+    /* A point beyond the edge is one period away from its image at most. */
+    const bool repeats = axis->side[SIDE_HIGH].map == SIDE_MAP_ENDPOINT;
+    const int64_t least = plan->indexed ? LEAST_WINDOW : plan->radius + 1 + repeats;
+    return axis->n >= least && plan->points * plan->batch / (uint64_t)axis->n <= INT32_MAX;
 }
 
 /* Blocks of columns by so many windows, `side` bytes of a row together. */
@@ -391,6 +219,14 @@ static cudaError_t launch_windows(const kernel_pair<along_y_z_shape<T, R>, T> &k
     return error;
 }
 
+/* The windows of S points of a launch. */
+template <typename T, int R> static int64_t count_windows(const along_y_z_shape<T, R> &shape, int S)
+{
+    const bool ends_short =
+        shape.along.n < S && shape.closed[SIDE_HIGH] && shape.end == shape.along.n;
+    return blocks_of(shape.end - shape.begin, S) + ends_short;
+}
+
 template <typename T, int R, int S, int V>
 static cudaError_t launch_direct(const struct geometry *g, along_y_z_shape<T, R> *shape,
                                  const struct table_pass *pass)
@@ -406,7 +242,7 @@ static cudaError_t launch_direct(const struct geometry *g, along_y_z_shape<T, R>
         kernel.several = along_y_z_kernel<T, R, S, V, CENTRED, job_arrays>;
     if (g->plan->indexed)
         kernel = {along_y_z_kernel<T, R, S, V, INDEXED, one_job>, nullptr};
-    return launch_windows(kernel, g, shape, blocks_of(shape->end - shape->begin, S),
+    return launch_windows(kernel, g, shape, count_windows(*shape, S),
                           blocks_of(shape->columns, threads), threads * V,
                           row <= SHORT_BYTES || row % 32 != 0 ? SIDE_SHORT_BYTES : SIDE_BYTES,
                           threads, g->plan->indexed ? sizeof(window_taps<T, R, S>) : 0, pass);
