@@ -8,8 +8,10 @@ enum {
     SHARED_BYTES = 160 << 10, /* a block's, on sm_80 and sm_90; other devices may have 99 KiB */
     LINE_BYTES = 128,
     ROWS_MOST = 4,
+    SMALL_BLOCK = 256, /* threads: a multiprocessor has two */
     FEW_POINTS = 9,
-    MANY_POINTS = 60 /* arithmetic takes longer than memory */
+    MANY_POINTS = 60, /* arithmetic takes longer than memory */
+    MANY_PLANES = 7   /* their sums take most of the registers */
 };
 
 _Static_assert(sizeof(struct kernel_image) % 16 == 0, "code is aligned");
@@ -107,24 +109,33 @@ bool kernel_pads(const struct side *side)
     return !side->halo && (side->held || !has_images);
 }
 
+/* In order of preference. */
+static const struct {
+    int wide, high, rows, ahead;
+} tiles[] = {{64, 8, 2, 2}, {64, 8, 2, 3}, {64, 4, 4, 2}, {64, 4, 2, 3},
+             {64, 4, 2, 2}, {32, 4, 2, 2}, {32, 4, 1, 2}, {16, 4, 1, 2}};
+
+/* The first that pays. Where there are many points, blocks are smaller: one computes while another
+ * waits. In 2D more rows a thread share what they read. Where there are few, fewer planes under way
+ * are faster. Of kernels that read a padding, smaller blocks are also where there are few points,
+ * and where there are many sums (bench/NOTES.md). */
+static int first_tile(const struct kernel_key *key, const struct reach *reach)
+{
+    if (!key->aligned)
+        return 5;
+    if (key->points < FEW_POINTS)
+        return key->padded ? 4 : 0;
+    if (key->points >= MANY_POINTS)
+        return key->axes == 2 ? 2 : 4;
+    return key->padded && planes_of(reach) >= MANY_PLANES ? 3 : 1;
+}
+
 struct kernel_tile kernel_tile_of(const struct kernel_key *key)
 {
-    /* In order of preference: the first whose planes fit. Where there are many points, blocks are
-     * smaller: one computes while another waits. In 2D more rows a thread share what they read.
-     * Where there are few, fewer planes under way are faster (bench/NOTES.md). */
-    static const struct {
-        int wide, high, rows, ahead;
-    } tiles[] = {{64, 8, 2, 2}, {64, 8, 2, 3}, {64, 4, 4, 2}, {64, 4, 2, 2},
-                 {32, 4, 2, 2}, {32, 4, 1, 2}, {16, 4, 1, 2}};
     const struct reach reach = reach_of(key);
     const int element = element_bytes(key), line = LINE_BYTES / element;
     struct kernel_tile tile = {.pack = 16 / element};
-    const int first = !key->aligned               ? 4
-                      : key->points < FEW_POINTS  ? 0
-                      : key->points < MANY_POINTS ? 1
-                      : key->axes == 2            ? 2
-                                                  : 3;
-    for (int i = first; i < (int)(sizeof tiles / sizeof tiles[0]); i++) {
+    for (int i = first_tile(key, &reach); i < (int)(sizeof tiles / sizeof tiles[0]); i++) {
         tile.wide = tiles[i].wide;
         tile.high = tiles[i].high;
         tile.rows = tiles[i].rows;
@@ -264,6 +275,7 @@ static void put_terms(struct writer *w)
 static void put_shape(struct writer *w, const char *name)
 {
     const struct reach *reach = &w->reach;
+    const int threads = w->tile.wide * w->tile.high;
     put(&w->text,
         "typedef stencil_shape<%s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d> "
         "%s_shape;\n",
@@ -277,8 +289,7 @@ static void put_shape(struct writer *w, const char *name)
         "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n"
         "%s(const __grid_constant__ %s_arguments a, const %s *__restrict__ in,\n"
         "   %s *__restrict__ out)\n{\n",
-        w->tile.wide * w->tile.high, w->key->points >= MANY_POINTS ? 2 : 1, name, name, w->type,
-        w->type);
+        threads, threads == SMALL_BLOCK ? 2 : 1, name, name, w->type, w->type);
     put(&w->text,
         "extern __shared__ __align__(128) unsigned char shared_memory[];\n"
         "stencil_march<%s_shape> march(a.grid, (%s *)shared_memory, in, out%s);\n",

@@ -76,7 +76,10 @@ struct stencil_grid {
  *   then:           planes beyond z, of `z_plane`: as above, then as the field's own */
 struct stencil_padding {
     const void *values;
-    double number[3][2]; /* what the outermost held[a][side] points are, which are no sums */
+    union {
+        float f32;
+        double f64;
+    } number[3][2]; /* what the outermost held[a][side] points are, which are no sums */
     int held[3][2];
     int64_t field; /* elements of a field's */
     int64_t plane, z_first,
@@ -155,15 +158,18 @@ template <class S> struct stencil_march {
     const stencil_padding *padding;       /* PADDED: */
     const T *padded;                      /* of the field */
     uint32_t in_padding, side_in_padding; /* bit j: copy j reads what is beside the plane */
+    uint32_t held;    /* of the thread's own points, by a side of x: bit v; of y: bit V + row */
+    T held_x, held_y; /* what that side holds */
 
+    /* Of copy j, the first of them past the tile, too. */
     __device__ __forceinline__ static int row_of(int j)
     {
-        const int row = ((int)threadIdx.x + j * S::THREADS) * S::UNIT / S::X;
-        return row < S::HEIGHT ? row : S::HEIGHT - 1;
+        static_assert(S::THREADS * S::UNIT % S::X == 0, "a thread's copies lie below one another");
+        return (int)threadIdx.x * S::UNIT / S::X + j * (S::THREADS * S::UNIT / S::X);
     }
-    __device__ __forceinline__ static int x_of(int j)
+    __device__ __forceinline__ static int x_of()
     {
-        return ((int)threadIdx.x + j * S::THREADS) * S::UNIT % S::X;
+        return (int)threadIdx.x * S::UNIT % S::X;
     }
     __device__ __forceinline__ static int side_row(int j)
     {
@@ -174,6 +180,15 @@ template <class S> struct stencil_march {
     {
         const int i = ((int)threadIdx.x + j * S::THREADS) % (S::X_HIGH - S::X_LOW);
         return i < -S::X_LOW ? i + S::X_LOW : S::X + i + S::X_LOW;
+    }
+    /* The thread's first point in the tile. */
+    __device__ __forceinline__ static int own_x()
+    {
+        return (int)threadIdx.x % S::WIDE * S::V;
+    }
+    __device__ __forceinline__ static int own_y()
+    {
+        return (int)threadIdx.x / S::WIDE * S::ROWS;
     }
     /* Past the last point that is read, that one again. */
     __device__ __forceinline__ int column(int x) const
@@ -204,9 +219,9 @@ template <class S> struct stencil_march {
             return (uint32_t)(padding->rows_y * padding->pitch + y * padding->row_x + along_x);
         return (uint32_t)y * (uint32_t)grid.n[0] + (uint32_t)x;
     }
-    __device__ __forceinline__ int inner_x(int j) const
+    __device__ __forceinline__ int inner_x() const
     {
-        return S::ALIGNED ? x0 + x_of(j) : column(x0 + x_of(j));
+        return S::ALIGNED ? x0 + x_of() : column(x0 + x_of());
     }
     __device__ __forceinline__ void find_places()
     {
@@ -214,7 +229,7 @@ template <class S> struct stencil_march {
         in_padding = side_in_padding = 0;
 #pragma unroll
         for (int j = 0; j < S::INNER_COPIES; j++) {
-            from[j] = place(inner_x(j), row_read(row_of(j), 0), &outside);
+            from[j] = place(inner_x(), row_read(row_of(j), 0), &outside);
             in_padding |= (uint32_t)outside << j;
         }
 #pragma unroll
@@ -222,6 +237,32 @@ template <class S> struct stencil_march {
             side_from[j] = place(column(x0 + side_x(j)), row_read(side_row(j), 0), &outside);
             side_in_padding |= (uint32_t)outside << j;
         }
+    }
+
+    __device__ __forceinline__ T held_number(int axis, bool high) const
+    {
+        if constexpr (sizeof(T) == sizeof(float))
+            return padding->number[axis][high].f32;
+        else
+            return padding->number[axis][high].f64;
+    }
+    __device__ __forceinline__ bool is_held(int axis, int i) const
+    {
+        return i < padding->held[axis][0] || i >= grid.n[axis] - padding->held[axis][1];
+    }
+    /* A thread's points lie next to one side of an axis at most: axes are longer (can_pad()). */
+    __device__ __forceinline__ void find_held()
+    {
+        const int x = x0 + own_x(), y = y0 + own_y();
+        held = 0;
+#pragma unroll
+        for (int v = 0; v < S::V; v++)
+            held |= (uint32_t)is_held(0, x + v) << v;
+#pragma unroll
+        for (int row = 0; row < S::ROWS; row++)
+            held |= (uint32_t)is_held(1, y + row) << (S::V + row);
+        held_x = held_number(0, x >= padding->held[0][0]);
+        held_y = held_number(1, y >= padding->held[1][0]);
     }
 
     __device__ __forceinline__ stencil_march(const stencil_grid &grid_, T *shared, const T *in_,
@@ -244,10 +285,11 @@ template <class S> struct stencil_march {
         if constexpr (S::PADDED) {
             padded = (const T *)padding->values + (int64_t)(block / grid.marches) * padding->field;
             find_places();
+            find_held();
         } else {
 #pragma unroll
             for (int j = 0; j < S::INNER_COPIES; j++)
-                from[j] = inner_x(j) + line(row_of(j));
+                from[j] = inner_x() + line(row_of(j));
 #pragma unroll
             for (int j = 0; j < S::SIDE_COPIES; j++)
                 side_from[j] = column(x0 + side_x(j)) + line(side_row(j));
@@ -266,14 +308,17 @@ template <class S> struct stencil_march {
             return;
         const int y = p * S::Y + S::Y_LOW; /* in 2D: of its first row */
         const int z = S::AXES == 3 ? stencil_source(grid, 2, p) : 0;
-        const T *f = in + (S::AXES == 3 ? (int64_t)z * ((int64_t)grid.n[0] * grid.n[1])
-                                        : (int64_t)y * grid.n[0]);
+        /* 32 bits hold what a plane has. */
+        const T *f =
+            in + (S::AXES == 3 ? (int64_t)z * (grid.n[0] * grid.n[1]) : (int64_t)y * grid.n[0]);
         const T *beside = f;
         if constexpr (S::PADDED) {
             const int layer = padding_layer(*padding, 2, grid.n[2], z);
-            beside = padded +
-                     (layer < 0 ? z * padding->plane : padding->z_first + layer * padding->z_plane);
-            f = layer < 0 ? f : beside + padding->plane;
+            beside = padded + (int64_t)z * (int)padding->plane;
+            if (layer >= 0) {
+                beside = padded + padding->z_first + (int64_t)layer * (int)padding->z_plane;
+                f = beside + padding->plane;
+            }
         }
         T *const target = ring + to * S::PLANE;
         if (S::AXES == 3 || (y >= 0 && y + S::HEIGHT <= grid.n[1]))
@@ -292,7 +337,7 @@ template <class S> struct stencil_march {
 #pragma unroll
         for (int j = 0; j < S::INNER_COPIES; j++)
             if ((j + 1) * S::THREADS <= S::INNER || (int)threadIdx.x + j * S::THREADS < S::INNER)
-                __pipeline_memcpy_async(target + row_of(j) * S::PITCH + x_of(j),
+                __pipeline_memcpy_async(target + row_of(j) * S::PITCH + x_of(),
                                         (S::PADDED && in_padding >> j & 1 ? beside : f) + from[j] +
                                             away(row_of(j)),
                                         S::UNIT * sizeof(T));
@@ -325,9 +370,7 @@ template <class S> struct stencil_march {
         int at = slot - 1 + S::HELD - 1 - age;
         at += at < 0 ? S::RING : 0;
         at -= at >= S::RING ? S::RING : 0;
-        const int thread = (int)threadIdx.x;
-        return ring + at * S::PLANE + (thread / S::WIDE * S::ROWS - S::Y_LOW) * S::PITCH +
-               thread % S::WIDE * S::V;
+        return ring + at * S::PLANE + (own_y() - S::Y_LOW) * S::PITCH + own_x();
     }
 
     /* Is the plane whose sums are ready one of those to compute? */
@@ -336,32 +379,33 @@ template <class S> struct stencil_march {
         return plane - S::Z_HIGH >= first;
     }
 
-    /* PADDED: is the point among the outermost ones that a side of the axis holds? Then *q is what
-     * it holds. */
-    __device__ __forceinline__ void hold(int axis, int i, T *q) const
+    /* PADDED: what sides hold is no sum. The first axis decides. */
+    __device__ __forceinline__ void hold(int p, int row, T (&q)[S::V]) const
     {
-        const bool low = i < padding->held[axis][0];
-        if (low || i >= grid.n[axis] - padding->held[axis][1])
-            *q = (T)padding->number[axis][!low];
+        const bool low = p < padding->held[2][0];
+        if (low || p >= grid.n[2] - padding->held[2][1])
+#pragma unroll
+            for (int v = 0; v < S::V; v++)
+                q[v] = held_number(2, !low);
+        if (held >> (S::V + row) & 1)
+#pragma unroll
+            for (int v = 0; v < S::V; v++)
+                q[v] = held_y;
+#pragma unroll
+        for (int v = 0; v < S::V; v++)
+            if (held >> v & 1)
+                q[v] = held_x;
     }
 
     __device__ __forceinline__ void store(int row, T (&q)[S::V])
     {
-        const int p = plane - S::Z_HIGH, thread = (int)threadIdx.x;
-        const int y = (S::AXES == 2 ? p * S::Y : y0) + thread / S::WIDE * S::ROWS + row;
-        const int x = x0 + thread % S::WIDE * S::V;
+        const int p = plane - S::Z_HIGH, x = x0 + own_x();
+        const int y = (S::AXES == 2 ? p * S::Y : y0) + own_y() + row;
         T *const to = out + ((S::AXES == 2 ? 0 : (int64_t)p * grid.n[1]) + y) * grid.n[0] + x;
         if (y < grid.low[1] || y >= grid.high[1])
             return;
         if constexpr (S::PADDED)
-            if (x == 0 || x + S::V >= grid.n[0] || y == 0 || y == grid.n[1] - 1 || p == 0 ||
-                p == grid.n[2] - 1)
-#pragma unroll
-                for (int v = 0; v < S::V; v++) { /* the first axis decides */
-                    hold(2, p, &q[v]);
-                    hold(1, y, &q[v]);
-                    hold(0, x + v, &q[v]);
-                }
+            hold(p, row, q);
         if (S::ALIGNED && x >= grid.low[0] && x + S::V <= grid.high[0]) {
             if constexpr (sizeof(T) == 4)
                 __stcg((float4 *)to, make_float4(q[0], q[1], q[2], q[3]));

@@ -325,7 +325,10 @@ uint64_t padding_init(stencil_padding *padding, const struct stencil_table *host
             padding->beyond[a][s] = s == SIDE_LOW ? axis->below : axis->above;
             padding->inner[a][s] = rounded_up(side->held, unit);
             padding->held[a][s] = side->value.operand < 0 ? side->held : 0;
-            padding->number[a][s] = side->value.number;
+            if (element_bytes == sizeof(float))
+                padding->number[a][s].f32 = (float)side->value.number;
+            else
+                padding->number[a][s].f64 = side->value.number;
         }
         padding->start[a] = rounded_up(padding->beyond[a][SIDE_LOW], unit);
         layers[a] = padding->start[a] + padding->inner[a][SIDE_LOW] + padding->inner[a][SIDE_HIGH] +
