@@ -286,6 +286,9 @@ template <class S> struct stencil_march {
             padded = (const T *)padding->values + (int64_t)(block / grid.marches) * padding->field;
             find_places();
             find_held();
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+            asm volatile("griddepcontrol.wait;" ::: "memory"); /* for the padding */
+#endif
         } else {
 #pragma unroll
             for (int j = 0; j < S::INNER_COPIES; j++)

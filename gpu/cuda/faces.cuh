@@ -5,6 +5,7 @@
 #pragma once
 
 #include "gpu/cuda/faces.h"
+#include "gpu/cuda/early.cuh"
 #include "gpu/cuda/grid.cuh"
 
 enum { FACE_THREADS = 128 };
@@ -47,18 +48,10 @@ template <typename T, int R> struct face_plan {
 /* Kernels of one boundary run beside one another, since none reads or writes what another writes:
  * each lets the next one begin, and a kernel that began early ends no sooner than those before it.
  */
-static __device__ __forceinline__ void face_begin()
-{
-#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
 static __device__ __forceinline__ void face_end()
 {
-#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
     if (blockIdx.x + 1 == gridDim.x)
-        asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+        wait_for_previous();
 }
 
 static __host__ __device__ constexpr int face_outputs(int form)

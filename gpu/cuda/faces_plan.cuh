@@ -42,23 +42,12 @@ struct face_launcher {
     cudaError_t operator()(void (*kernel)(P...), int64_t blocks, size_t shared_bytes,
                            const A &...arguments)
     {
-        int device = 0, major = 0;
-        cudaLaunchAttribute attribute;
-        cudaLaunchConfig_t config = {};
         if (blocks > INT32_MAX)
             return cudaErrorInvalidConfiguration;
-        cudaGetDevice(&device);
-        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-        attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attribute.val.programmaticStreamSerializationAllowed = 1;
-        config.gridDim = dim3((unsigned)blocks, 1, g->jobs);
-        config.blockDim = dim3(FACE_THREADS);
-        config.dynamicSmemBytes = shared_bytes;
-        config.stream = g->stream;
-        config.attrs = &attribute;
-        config.numAttrs = beside && major >= 9;
+        const early_launch launch(dim3((unsigned)blocks, 1, g->jobs), dim3(FACE_THREADS),
+                                  shared_bytes, g->stream, beside);
         beside = true;
-        return cudaLaunchKernelEx(&config, kernel, arguments...);
+        return cudaLaunchKernelEx(&launch.config, kernel, arguments...);
     }
 };
 

@@ -192,7 +192,7 @@ static __global__ void __launch_bounds__(FACE_THREADS)
     faces_rims_kernel(const __grid_constant__ rim_plan<T> plan,
                       const __grid_constant__ boundary_rest rest)
 {
-    face_begin();
+    let_next_begin();
     rim_compute<T, R, FORM>(plan, rest);
     face_end();
 }

@@ -249,7 +249,7 @@ static __global__ void __launch_bounds__(FACE_THREADS, face_ring<T, R, FORM>::RE
                    const __grid_constant__ face_pair<T, R> faces,
                    const __grid_constant__ face_march march, int blocks)
 {
-    face_begin();
+    let_next_begin();
     using ring = face_ring<T, R, FORM>;
     constexpr int PLANES = ring::PLANES, AHEAD = ring::AHEAD;
     T *const planes = (T *)shared_memory;

@@ -191,7 +191,7 @@ static __global__ void __launch_bounds__(FACE_THREADS, 4)
                      const __grid_constant__ face_pair<T, R> of_y,
                      const __grid_constant__ face_pair<T, R> of_z, int blocks_y, int blocks)
 {
-    face_begin();
+    let_next_begin();
     const int64_t field = blockIdx.x / (unsigned)blocks;
     const int block = (int)(blockIdx.x % (unsigned)blocks);
     if (block < blocks_y)

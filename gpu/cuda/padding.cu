@@ -1,3 +1,4 @@
+#include "gpu/cuda/early.cuh"
 #include "gpu/cuda/grid.cuh"
 #include "gpu/cuda/padding.h"
 
@@ -217,6 +218,9 @@ template <bool ALIGNED, typename T>
 static __global__ void __launch_bounds__(PADDING_THREADS, PADDING_BLOCKS)
     padding_kernel(const __grid_constant__ padding_fields<T> fields, const T *in, T *out)
 {
+    let_next_begin();
+    if (fields.beside)
+        wait_for_previous();
     const uint32_t thread = threadIdx.x, line = blockIdx.x * LINES + thread % LINES;
     const int y = (int)(line % fields.n[AXIS_Y]), z = (int)(line / fields.n[AXIS_Y]);
     uint32_t block = blockIdx.x - fields.line_blocks;
@@ -379,8 +383,9 @@ static cudaError_t launch(void (*kernel)(padding_fields<T>, const T *, T *), int
     if (blocks == 0)
         return cudaSuccess;
     const dim3 grid((unsigned)blocks, (unsigned)(fields->batch < most ? fields->batch : most));
-    return launch_grid(kernel, grid, dim3(PADDING_THREADS), 0, stream, *fields, (const T *)in,
-                       (T *)fields->padding.values);
+    const early_launch early(grid, dim3(PADDING_THREADS), 0, stream, fields->beside);
+    return cudaLaunchKernelEx(&early.config, kernel, *fields, (const T *)in,
+                              (T *)fields->padding.values);
 }
 
 /* What needs no other padding first: lines along x, and beyond y and z the field's own points. Then

@@ -1,5 +1,6 @@
 /* A pass of a stencil by a kernel of its own: one that the build made, or a compiled one. */
 #include "gpu/cuda/compiled.h"
+#include "gpu/cuda/early.cuh"
 #include "gpu/cuda/grid.cuh"
 #include "gpu/cuda/padding.h"
 #include "gpu/cuda/room.h"
@@ -122,9 +123,10 @@ static cudaError_t launch_blocks(const struct own_pass *pass, int64_t blocks, vo
     if (pass->common)
         return pass->common->launch((unsigned)blocks, arguments, stream);
     const int threads = tile.wide * tile.high;
-    const cudaError_t error =
-        cudaLaunchKernel(pass->compiled, dim3((unsigned)blocks), dim3((unsigned)threads), arguments,
-                         (size_t)kernel_asks(threads, tile.shared_bytes), stream);
+    const early_launch launch(dim3((unsigned)blocks), dim3((unsigned)threads),
+                              (size_t)kernel_asks(threads, tile.shared_bytes), stream,
+                              pass->key->padded);
+    const cudaError_t error = cudaLaunchKernelExC(&launch.config, pass->compiled, arguments);
     if (error == cudaSuccess && !pass->is_trial)
         compiled_used(pass->compiled, stream);
     return error;

@@ -228,10 +228,10 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
 /* A compiled kernel: it is a row of what the build made (gpu/cuda/stencil_kernels.h). */
 extern "C" cudaError_t cuda_on_host_compiled(const void *kernel, unsigned blocks, void **arguments,
                                              cudaStream_t stream);
-static inline cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3, void **arguments,
-                                           size_t, cudaStream_t stream)
+static inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *kernel,
+                                              void **arguments)
 {
-    return cuda_on_host_compiled(kernel, grid.x, arguments, stream);
+    return cuda_on_host_compiled(kernel, config->gridDim.x, arguments, config->stream);
 }
 
 static inline cudaError_t cudaGetDevice(int *device)
