@@ -61,7 +61,8 @@ def flops(name):
     first = 3 * radius - 1
     if name.startswith("derivative"):
         return 3 * radius + 1 if "second" in name else first
-    return {"laplacian 3D": 7 * radius + 1, "diffusion 2D": 5 * radius + 1, "diffusion 3D": 7 * radius + 1,
+    return {"laplacian 2D": 5 * radius + 1, "diffusion 2D": 5 * radius + 1, "laplacian 3D": 7 * radius + 1,
+            "diffusion 3D": 7 * radius + 1,
             "gradient 3D": 3 * first, "divergence 3D": 3 * first + 2,
             "curl 3D": 6 * first + 3}[" ".join(name.split()[:2])]
 
