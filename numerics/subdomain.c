@@ -1,0 +1,162 @@
+#include "numerics/subdomain.h"
+
+#include "numerics/job_check.h"
+#include "numerics/side.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A part begins at a multiple of PLACE_ALIGNMENT, whatever the size of a plane: so many planes of
+ * one element of the smallest type have so many bytes. */
+enum { ALIGNED_PLANES = 4 };
+
+bool subdomain_fits(uint64_t planes, uint32_t count)
+{
+    return count >= 2 && count <= SUBDOMAINS_MOST && planes / count >= SUBDOMAIN_PLANES;
+}
+
+struct subdomain subdomain_of(uint64_t planes, uint32_t count, uint32_t i)
+{
+    const uint64_t each = planes / count, more = planes % count;
+    const uint64_t begin = i * each + (i < more ? i : more);
+    return (struct subdomain){begin, begin + each + (i < more)};
+}
+
+bool decomposition_cuts(const struct decomposition *decomposition, uint32_t i, int side)
+{
+    const bool is_outer = side == SIDE_LOW ? i == 0 : i + 1 == decomposition->count;
+    return decomposition->axis != AXIS_COUNT && (!is_outer || decomposition->wraps);
+}
+
+uint64_t decomposition_ghosts(const struct decomposition *decomposition, uint64_t steps)
+{
+    const uint64_t planes = decomposition->width * steps;
+    return (planes + ALIGNED_PLANES - 1) / ALIGNED_PLANES * ALIGNED_PLANES;
+}
+
+void decomposition_job(const struct decomposition *decomposition, const struct job *job, uint32_t i,
+                       uint64_t steps, struct subdomain_job *part)
+{
+    const struct subdomain own = subdomain_of(decomposition->planes, decomposition->count, i);
+    const int axis = decomposition->axis;
+    const uint64_t ghosts = decomposition_ghosts(decomposition, steps);
+    const bool cuts[SIDE_COUNT] = {decomposition_cuts(decomposition, i, SIDE_LOW),
+                                   decomposition_cuts(decomposition, i, SIDE_HIGH)};
+    const uint64_t planes =
+        own.end - own.begin + ghosts * ((uint64_t)cuts[SIDE_LOW] + cuts[SIDE_HIGH]);
+    part->job = *job;
+    part->ahead = cuts[SIDE_LOW] ? ghosts : 0;
+    if (job_has_steps(job))
+        part->job.steps = steps;
+    if (axis == AXIS_COUNT) {
+        part->job.batch = job->batch / decomposition->planes * planes;
+        return;
+    }
+    /* A cut restricts no step: the whole job's dt was judged. */
+    part->job.allow_unstable = job->operator_id == OPERATOR_DIFFUSION;
+    part->job.n[axis] = planes;
+    /* The ghost planes of a result are not used, but job_check() asks for 0 of such operators. */
+    const double factor = job_inputs(job) > job_outputs(job) ? 0 : 1;
+    for (int side = 0; side < SIDE_COUNT; side++) {
+        struct boundary *boundary = &part->job.boundary[axis][side];
+        if (!cuts[side] || (!job_is_active(job, axis) && boundary_is_periodic(boundary)))
+            continue;
+        *boundary = job_is_active(job, axis)
+                        ? (struct boundary){.kind = BOUNDARY_HALO, .value = factor}
+                        : (struct boundary){.kind = BOUNDARY_SYMMETRIC}; /* it is not read */
+        part->job.more.constant[axis][side] = 0;
+    }
+    part->job.more.block_bytes = job_block_part(&part->job, BLOCK_END);
+}
+
+void decomposition_block(const struct decomposition *decomposition, const struct job *job,
+                         const void *block, uint32_t i, struct subdomain_job *part, void *to)
+{
+    const struct subdomain own = subdomain_of(decomposition->planes, decomposition->count, i);
+    for (int p = 0; p < BLOCK_END; p++) {
+        const uint64_t at = job_block_part(&part->job, (enum block_part)p),
+                       end = job_block_part(&part->job, (enum block_part)(p + 1));
+        if (end == at)
+            continue;
+        const double *from = job_block_at(job, block, (enum block_part)p);
+        const bool is_cut = p <= BLOCK_Z && p == decomposition->axis;
+        memcpy((char *)to + at, from + (is_cut ? own.begin - part->ahead : 0), end - at);
+    }
+    job_block_key(to, part->job.more.block_bytes, part->job.more.block_key);
+}
+
+static bool refuse(struct failure *failure, const char *parameter, const char *what)
+{
+    return failure_set(
+        failure, STATUS_UNSUPPORTED, parameter,
+        "a distributed job cannot have %s; one device can run it, without distribute", what);
+}
+
+static bool has_face_arrays(const struct job *job)
+{
+    bool has = false;
+    for (int i = OPERAND_VALUE; i < OPERANDS; i++)
+        has = has || job_operand_points(job, i) > 0;
+    return has;
+}
+
+/* Do the jobs of all subdomains pass job_check()? Closures beside a halo may need more points than
+ * a subdomain has. A dt of 0 is chosen later, when κ has been measured. */
+static bool check_parts(const struct decomposition *decomposition, const struct job *job,
+                        struct failure *failure)
+{
+    struct subdomain_job part;
+    for (uint32_t i = 0; i < decomposition->count; i++) {
+        struct failure reason = {0};
+        decomposition_job(decomposition, job, i, 1, &part);
+        if (job->operator_id == OPERATOR_DIFFUSION && job->dt == 0)
+            part.job.dt = 1;
+        if (!job_check(&part.job, INFINITY, &reason))
+            return failure_set(failure, STATUS_UNSUPPORTED, reason.parameter,
+                               "a subdomain is too thin for this job: %s", reason.message);
+    }
+    return true;
+}
+
+bool decompose(const struct job *job, uint64_t planes, uint32_t count,
+               struct decomposition *decomposition, struct failure *failure)
+{
+    const int axis = job->axes - 1;
+    const bool cuts_batch = job->n[axis] != planes || job->batch > 1;
+    const struct boundary *low = &job->boundary[axis][SIDE_LOW];
+    if (!subdomain_fits(planes, count) || (cuts_batch && job->batch % planes))
+        return refuse(failure, "f", "arrays with so few planes along the slowest axis");
+    if (job->more.probes)
+        return refuse(failure, "probes", "probes");
+    if (has_face_arrays(job))
+        return refuse(failure, "boundary", "arrays over a face");
+    *decomposition = (struct decomposition){
+        .planes = planes, .count = count, .axis = AXIS_COUNT, .round = job->steps};
+    if (cuts_batch)
+        return true;
+    decomposition->axis = axis;
+    decomposition->wraps = boundary_is_periodic(low);
+    decomposition->endpoint = low->kind == BOUNDARY_ENDPOINT;
+    if (job->more.scheme == SCHEME_ADI)
+        return refuse(failure, "scheme", "scheme adi");
+    if (job->more.coordinates >> axis & 1 && decomposition->wraps)
+        return refuse(failure, job_axis_place("spacing", axis).text,
+                      "coordinates of a periodic axis that is cut");
+    if (decomposition->endpoint && job->more.scheme == SCHEME_RK4)
+        return refuse(failure, "endpoint", "endpoint with scheme rk4");
+
+    struct job inner = *job;
+    inner.boundary[axis][SIDE_LOW] = inner.boundary[axis][SIDE_HIGH] =
+        (struct boundary){.kind = BOUNDARY_HALO};
+    decomposition->width = (uint64_t)side_of(&inner, axis, SIDE_LOW).held * job_step_passes(job);
+    if (!job_is_active(job, axis))
+        decomposition->width = 0;
+    if (decomposition->width > SUBDOMAIN_GHOSTS)
+        return refuse(failure, job->operator_id == OPERATOR_STENCIL ? "offsets" : "accuracy",
+                      "steps that reach so far");
+    if (decomposition->width && decomposition->round > SUBDOMAIN_GHOSTS / decomposition->width)
+        decomposition->round = SUBDOMAIN_GHOSTS / decomposition->width;
+    if (decomposition->endpoint)
+        decomposition->round = 1; /* ghosts beyond the edge do not evolve as their images do */
+    return check_parts(decomposition, job, failure);
+}

@@ -1,0 +1,71 @@
+/* Domain decomposition: a field cut along the slowest axis of its array into subdomains, one for
+ * each member of a group of devices, and the jobs that compute a field's job in them.
+ *
+ *   plane   0 ................ planes − 1
+ *   own     [ begin₀, end₀ )[ begin₁, end₁ ) …        of each subdomain
+ *   array   ghosts, own planes, ghosts                of each member
+ *
+ * A subdomain's job is an ordinary one, on its own planes and as many ghost planes as a round of
+ * steps uses up. A side that is a cut is a halo: the rows beside it are those of the field's
+ * interior, so every own plane has the bits that it has in the whole field. Each step makes the
+ * outermost ghost planes stale; they are exchanged before the next round. */
+#pragma once
+
+#include "numerics/job.h"
+
+__BEGIN_DECLS
+
+enum {
+    SUBDOMAIN_GHOSTS = 16, /* planes on either side of a subdomain's array: a step of RK4 at
+                              accuracy 8 uses so many up. A multiple of 4, so that the own planes
+                              begin at a multiple of 16 bytes */
+    SUBDOMAIN_PLANES = SUBDOMAIN_GHOSTS + 1, /* least number of own planes: the neighbour's ghost
+                                                planes, and the one that an endpoint repeats */
+    SUBDOMAINS_MOST = 16
+};
+
+/* Planes of the whole field. */
+struct subdomain {
+    uint64_t begin, end;
+};
+
+/* May so many planes be cut into so many subdomains? */
+bool subdomain_fits(uint64_t planes, uint32_t count);
+/* Number i of them. Their sizes differ by one plane at most. */
+struct subdomain subdomain_of(uint64_t planes, uint32_t count, uint32_t i);
+
+/* A job's way through the subdomains of its arrays. */
+struct decomposition {
+    uint64_t planes;
+    uint32_t count;
+    int axis;       /* the axis that is cut; AXIS_COUNT: the batch is, without ghost planes */
+    uint64_t width; /* ghost planes that become stale in a step */
+    uint64_t round; /* steps between two exchanges, at most */
+    bool wraps;     /* the first subdomain and the last one are neighbours, … */
+    bool endpoint;  /* … and the last plane repeats the first */
+};
+
+/* Decompose a job that passed job_check(), whose arrays have so many planes, into `count` parts.
+ * False with UNSUPPORTED and the parameter: only one device can compute such a job. */
+bool decompose(const struct job *job, uint64_t planes, uint32_t count,
+               struct decomposition *decomposition, struct failure *failure);
+
+/* Is that side of subdomain i a cut, beyond which a neighbour's planes lie? */
+bool decomposition_cuts(const struct decomposition *decomposition, uint32_t i, int side);
+/* Planes beside a cut that a round of so many steps computes or reads. */
+uint64_t decomposition_ghosts(const struct decomposition *decomposition, uint64_t steps);
+
+/* The part of a job that subdomain i computes in a round of `steps`. It begins `ahead` planes
+ * before the first own plane. */
+struct subdomain_job {
+    struct job job;
+    uint64_t ahead;
+};
+void decomposition_job(const struct decomposition *decomposition, const struct job *job, uint32_t i,
+                       uint64_t steps, struct subdomain_job *part);
+/* Write that part's block of part->job.more.block_bytes to `to`, and its key into part->job: the
+ * job's block, with the part's own coordinates of the cut axis. */
+void decomposition_block(const struct decomposition *decomposition, const struct job *job,
+                         const void *block, uint32_t i, struct subdomain_job *part, void *to);
+
+__END_DECLS

@@ -1,0 +1,148 @@
+/* A job that is carried out in subdomains, with its ghost planes exchanged between rounds of steps,
+ * has the bits that it has in one piece. */
+#include "numerics/subdomain.h"
+
+#include "tests/lib/sample.h"
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JOBS = 150 / ONE_JOB_IN, DRAWS = 4000 };
+
+static const struct {
+    enum family family;
+    uint64_t points;
+} cases[] = {{FAMILY_PLAIN, 6000},  {FAMILY_TABLE, 4000},   {FAMILY_CONDUCTING, 4000},
+             {FAMILY_SCHEME, 4000}, {FAMILY_STENCIL, 2000}, {FAMILY_STENCIL_SIDES, 2000}};
+
+/* The field's plane that lies at a place of a subdomain's array. */
+static uint64_t plane_at(const struct decomposition *cut, int64_t at)
+{
+    const int64_t planes = (int64_t)cut->planes, period = planes - cut->endpoint;
+    return at >= 0 && at < planes ? (uint64_t)at : (uint64_t)((at % period + period) % period);
+}
+
+/* The planes of a subdomain's job, out of an array of the whole field. */
+static void *cut_out(const struct decomposition *cut, const struct subdomain_job *part, uint32_t i,
+                     const void *whole, uint64_t plane_bytes)
+{
+    const uint64_t planes = job_bytes(&part->job) / plane_bytes;
+    const struct subdomain own = subdomain_of(cut->planes, cut->count, i);
+    char *array = aligned_alloc(64, (planes * plane_bytes + 63) / 64 * 64);
+    for (uint64_t p = 0; p < planes; p++) {
+        const int64_t at = (int64_t)own.begin - (int64_t)part->ahead + (int64_t)p;
+        memcpy(array + p * plane_bytes, (const char *)whole + plane_at(cut, at) * plane_bytes,
+               plane_bytes);
+    }
+    return array;
+}
+
+/* One round of a subdomain's: its own planes of the results. */
+static void run_part(const struct decomposition *cut, const struct sample *sample, uint32_t i,
+                     uint64_t steps, void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
+{
+    const struct job *job = &sample->job;
+    const uint64_t plane_bytes = job_bytes(job) / cut->planes;
+    const struct subdomain own = subdomain_of(cut->planes, cut->count, i);
+    struct subdomain_job part;
+    decomposition_job(cut, job, i, steps, &part);
+    void *block = malloc(part.job.more.block_bytes + 1);
+    decomposition_block(cut, job, sample->block, i, &part, block);
+    struct plan plan;
+    assert_true(plan_init(&plan, &part.job, block));
+
+    void *from[AXIS_COUNT] = {0}, *to[AXIS_COUNT];
+    struct operands operands = {{0}};
+    for (int c = 0; c < job_inputs(job); c++)
+        from[c] = cut_out(cut, &part, i, in[c], plane_bytes);
+    for (int k = 0; k < OPERAND_PROBES; k++)
+        if (sample->operands.at[k])
+            operands.at[k] = cut_out(cut, &part, i, sample->operands.at[k], plane_bytes);
+    arrays_make(to, job_outputs(job), job_bytes(&part.job), 0xa5);
+    reference(&plan, &operands, from, to);
+    for (int c = 0; c < job_outputs(job); c++)
+        memcpy((char *)out[c] + own.begin * plane_bytes, (char *)to[c] + part.ahead * plane_bytes,
+               (own.end - own.begin) * plane_bytes);
+    arrays_free(to);
+    for (int c = 0; c < AXIS_COUNT; c++)
+        free(from[c]);
+    for (int k = 0; k < OPERAND_PROBES; k++)
+        free(operands.at[k]);
+    plan_release(&plan);
+    free(block);
+}
+
+static void check(struct random *random, const struct sample *sample,
+                  const struct decomposition *cut)
+{
+    const struct job *job = &sample->job;
+    struct trial trial;
+    trial_make(&trial, random, sample);
+    trial_poison(&trial);
+    void *const *in = trial.in;
+    for (uint64_t left = job->steps; left > 0;) {
+        const uint64_t most = left < cut->round ? left : cut->round;
+        const uint64_t steps = 1 + random_below(random, most);
+        void *out[AXIS_COUNT];
+        arrays_make(out, job_outputs(job), job_bytes(job), 0x5a);
+        for (uint32_t i = 0; i < cut->count; i++)
+            run_part(cut, sample, i, steps, in, out);
+        for (int c = 0; c < job_outputs(job); c++)
+            memcpy(trial.out[c], out[c], job_bytes(job));
+        arrays_free(out);
+        in = trial.out;
+        left -= steps;
+    }
+    for (int c = 0; c < job_outputs(job); c++)
+        if (!results_equal(job, trial.out[c], trial.expected[c])) {
+            sample_print(sample);
+            fail_msg("%u subdomains along %d, width %llu, rounds of %llu", cut->count, cut->axis,
+                     (unsigned long long)cut->width, (unsigned long long)cut->round);
+        }
+    trial_free(&trial);
+}
+
+TEST(subdomains_give_the_bits_of_the_whole_field)
+{
+    struct random random = random_start();
+    int done[sizeof cases / sizeof *cases][2] = {{0}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        for (int draw = 0; draw < DRAWS && done[c][0] + done[c][1] < JOBS; draw++) {
+            struct sample sample;
+            sample_make(&random, cases[c].family, cases[c].points, &sample);
+            struct job *job = &sample.job;
+            if (cases[c].family == FAMILY_PLAIN && draw % 3 == 0) /* without operands */
+                job->batch = 34 + random_below(&random, 40);
+            const uint64_t planes = job->batch > 1 ? job->batch : job->n[job->axes - 1];
+            const uint32_t count = 2 + (uint32_t)random_below(&random, 3);
+            struct decomposition cut;
+            struct failure failure = {0};
+            if (decompose(job, planes, count, &cut, &failure)) {
+                check(&random, &sample, &cut);
+                done[c][cut.axis == AXIS_COUNT]++;
+            }
+            sample_free(&sample);
+        }
+        print_message("family %d: %d jobs cut along space, %d along the batch\n",
+                      (int)cases[c].family, done[c][0], done[c][1]);
+        assert_true(done[c][0] + done[c][1] > 0);
+    }
+}
+
+TEST(a_field_is_cut_into_subdomains_that_differ_by_a_plane)
+{
+    for (uint32_t count = 2; count <= SUBDOMAINS_MOST; count++)
+        for (uint64_t planes = 0; planes < 400; planes++) {
+            uint64_t at = 0;
+            assert_int_equal(subdomain_fits(planes, count), planes >= count * SUBDOMAIN_PLANES);
+            for (uint32_t i = 0; i < count; i++) {
+                const struct subdomain own = subdomain_of(planes, count, i);
+                assert_int_equal(own.begin, at);
+                assert_true(own.end - own.begin - planes / count <= 1);
+                at = own.end;
+            }
+            assert_int_equal(at, planes);
+        }
+}
