@@ -72,6 +72,12 @@ struct backend {
     void *(*allocate_exportable)(uint64_t bytes, int *descriptor);
     void (*release_exportable)(void *memory, uint64_t bytes);
 
+    /* Map exportable memory of another worker's device, or of this one, of a multiple of that
+     * device's export_bytes, to copy from and to; the descriptor is the caller's. NULL: it cannot
+     * be reached from here. Unmap it when no copy is under way. */
+    void *(*import)(int descriptor, uint64_t bytes);
+    void (*unimport)(void *memory, uint64_t bytes);
+
     /* Take a kernel that was compiled for stencils of one key into the slot, in the place of the
      * one there; launches come to use it, with the same bits. image: struct kernel_image
      * (gpu/compile/source.h), which is the callee's. NULL: there is no use for kernels. */

@@ -152,6 +152,8 @@ const struct backend *backend_cuda(void)
         .release = memory_give,
         .allocate_exportable = cuda_allocate_exportable,
         .release_exportable = cuda_release_exportable,
+        .import = export_import,
+        .unimport = export_unimport,
         .take_kernel = compiled_take,
         .upload = queues_upload,
         .download = queues_download,

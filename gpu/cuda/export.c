@@ -19,7 +19,8 @@
     X(map, cuMemMap, 10020)                                                                        \
     X(unmap, cuMemUnmap, 10020)                                                                    \
     X(set_access, cuMemSetAccess, 10020)                                                           \
-    X(share, cuMemExportToShareableHandle, 10020)
+    X(share, cuMemExportToShareableHandle, 10020)                                                  \
+    X(import, cuMemImportFromShareableHandle, 10020)
 
 static struct {
 #define MEMBER(member, name, version) __typeof__(name) *member;
@@ -109,16 +110,14 @@ static void leave(CUdeviceptr at, uint64_t bytes)
     fault_never((cudaError_t)driver.leave(at, bytes), "cuMemAddressFree");
 }
 
-/* Map it, and take its descriptor. 0: that could not be. */
-static CUdeviceptr map(CUmemGenericAllocationHandle handle, uint64_t bytes, int *descriptor)
+/* 0: that could not be. */
+static CUdeviceptr map(CUmemGenericAllocationHandle handle, uint64_t bytes)
 {
     CUdeviceptr at = 0;
     if (!succeeds(driver.reserve(&at, bytes, 0, 0, 0), "cuMemAddressReserve"))
         return 0;
     if (succeeds(driver.map(at, bytes, 0, handle, 0), "cuMemMap")) {
-        if (succeeds(driver.set_access(at, bytes, &driver.access, 1), "cuMemSetAccess") &&
-            succeeds(driver.share(descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                     "cuMemExportToShareableHandle"))
+        if (succeeds(driver.set_access(at, bytes, &driver.access, 1), "cuMemSetAccess"))
             return at;
         unmap(at, bytes);
     }
@@ -134,7 +133,14 @@ void *export_allocate(uint64_t bytes, int *descriptor)
     while (!succeeds(driver.create(&handle, bytes, &driver.properties, 0), "cuMemCreate"))
         if (!memory_drop())
             return NULL;
-    const CUdeviceptr at = map(handle, bytes, descriptor);
+    CUdeviceptr at = map(handle, bytes);
+    if (at &&
+        !succeeds(driver.share(descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                  "cuMemExportToShareableHandle")) {
+        unmap(at, bytes);
+        leave(at, bytes);
+        at = 0;
+    }
     /* The mapping and the descriptor keep the memory. */
     fault_never((cudaError_t)driver.release(handle), "cuMemRelease");
     return (void *)(uintptr_t)at;
@@ -144,6 +150,25 @@ void export_release(void *memory, uint64_t bytes)
 {
     const CUdeviceptr at = (CUdeviceptr)(uintptr_t)memory;
     bytes = export_rounded(bytes);
+    unmap(at, bytes);
+    leave(at, bytes);
+}
+
+void *export_import(int descriptor, uint64_t bytes)
+{
+    CUmemGenericAllocationHandle handle;
+    if (!driver.grain || !succeeds(driver.import(&handle, (void *)(intptr_t)descriptor,
+                                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                                   "cuMemImportFromShareableHandle"))
+        return NULL;
+    const CUdeviceptr at = map(handle, bytes);
+    fault_never((cudaError_t)driver.release(handle), "cuMemRelease");
+    return (void *)(uintptr_t)at;
+}
+
+void export_unimport(void *memory, uint64_t bytes)
+{
+    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)memory;
     unmap(at, bytes);
     leave(at, bytes);
 }

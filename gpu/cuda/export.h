@@ -17,3 +17,8 @@ uint64_t export_rounded(uint64_t bytes);
 void *export_allocate(uint64_t bytes, int *descriptor);
 /* Nothing is under way with it. It goes when no other process has it mapped. */
 void export_release(void *memory, uint64_t bytes);
+
+/* Map what another process, or this one, has allocated so, by its descriptor, which stays the
+ * caller's; bytes: all of it. NULL: it cannot be reached from this device. */
+void *export_import(int descriptor, uint64_t bytes);
+void export_unimport(void *memory, uint64_t bytes);

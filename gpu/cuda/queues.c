@@ -196,7 +196,7 @@ static struct operation *take_copy(void *to, const void *from, size_t bytes, str
 void queues_upload(void *device, const void *arena, size_t bytes, struct token token)
 {
     begin_copy(&all.queues[UPLOADS], take_copy(device, arena, bytes, token),
-               cudaMemcpyHostToDevice);
+               cudaMemcpyDefault); /* from the host, or from imported memory */
     all.uploads++;
 }
 

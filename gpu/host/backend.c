@@ -247,6 +247,8 @@ const struct backend *backend_host(void)
         .release = memory_release,
         .allocate_exportable = memory_allocate_shared,
         .release_exportable = memory_release_shared,
+        .import = memory_import,
+        .unimport = memory_unimport,
         .upload = host_upload,
         .download = host_download,
         .launch = host_launch,

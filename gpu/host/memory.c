@@ -200,6 +200,17 @@ void *memory_allocate_shared(uint64_t bytes, int *descriptor)
     return NULL;
 }
 
+void *memory_import(int descriptor, uint64_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void memory_unimport(void *memory, uint64_t bytes)
+{
+    munmap(memory, bytes);
+}
+
 /* Shared memory that goes. That takes as long as its owner likes, who may have it mapped a thousand
  * times: a thread waits for it. */
 struct leaving {

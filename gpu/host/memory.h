@@ -21,6 +21,9 @@ void memory_release(void *memory, uint64_t bytes, uint64_t owner);
  * NULL: there is none. Released, it becomes empty, soon, for whoever still maps it. */
 void *memory_allocate_shared(uint64_t bytes, int *descriptor);
 void memory_release_shared(void *memory, uint64_t bytes);
+/* Map another worker's, by its descriptor, which stays the caller's. NULL: it cannot be mapped. */
+void *memory_import(int descriptor, uint64_t bytes);
+void memory_unimport(void *memory, uint64_t bytes);
 
 /* Give back what is kept. */
 void memory_trim(void);

@@ -27,7 +27,7 @@ static uint32_t record_bytes(unsigned type)
         [CHANNEL_PROGRESS] = WITH(job),       [CHANNEL_FINISHED] = WITH(job),
         [CHANNEL_PONG] = WITH(pong),          [CHANNEL_MAPPED] = WITH(region),
         [CHANNEL_EXPORT] = WITH(exported),    [CHANNEL_EXPORTED] = WITH(exported),
-        [CHANNEL_ALIVE] = CHANNEL_HEAD_BYTES,
+        [CHANNEL_ALIVE] = CHANNEL_HEAD_BYTES, [CHANNEL_MAILBOX] = WITH(mailbox),
     };
     return type < CHANNEL_TYPES ? (bytes[type] + 7) / 8 * 8 : 0;
 }

@@ -12,9 +12,11 @@
  *   front → worker                         worker → front
  *   ARENA (with the memfd)                 READY or REFUSED
  *   ALLOCATE array, bytes, owner           – (FAILED where there is no memory)
+ *   MAILBOX bytes                          MAILBOX (with what others map it by)
  *   EXPORT array, other                    EXPORTED (with what others map the memory by)
  *   UPLOAD array ← arena or region, tag    COPIED tag (after FAILED where there is no memory)
- *   REGION region, bytes (with the memfd)  MAPPED region, once it is mapped and pinned
+ *   REGION region, bytes (with the memfd,  MAPPED region, once it is mapped and pinned
+ *     or a mailbox's descriptor)
  *   UNREGION region                        –
  *   RUN job and block: arrays, places      PROGRESS …, then FINISHED
  *   KERNEL slot, bytes (with the memfd)    –
@@ -38,17 +40,20 @@
  *     tells that it is known; UNREGION after every FINISHED and COPIED of those orders;
  *   - a place lies inside its region, at a multiple of PLACE_ALIGNMENT; an output's in one that is
  *     writable, and not over another place of that RUN;
- *   - a DOWNLOAD of an array comes after the COPIED of every UPLOAD to it, an UPLOAD after that of
- *     one from a region;
+ *   - a DOWNLOAD of bytes comes after the COPIED of every UPLOAD to them, an UPLOAD after that of
+ *     every DOWNLOAD of them, and either after that of an UPLOAD to the array from a region;
  *   - a slab is not touched by the front between UPLOAD or DOWNLOAD and its COPIED;
  *   - an EXPORT comes when nothing is under way with either of its arrays, and nothing names them
  *     before its EXPORTED. `other` was allocated as exportable, no EXPORT has named it, it has the
  *     size of `array`, and is never an array of a RUN.
  * An EXPORTED with OK tells that the two arrays have exchanged their memory, with its contents: the
  * descriptor is that of `array`'s, which it keeps from then on, whatever writes it.
+ * A MAILBOX is memory of the worker's device, which lasts as long as the worker. Workers exchange
+ * bytes of arrays through it (server/devices/mailbox.h): each maps it as a region, the one that
+ * opened it included. An UNREGION comes when no copy names it.
  * A KERNEL is a hint: RUNs that come later are computed faster with it, or, where it cannot be
  * used, as before. What was in its slot is gone. A MEASURE is a RUN as far as rules go: it reads
- * `array` and `other`, and writes `result`, of measure_bytes(). An input with a place is read from
+ * `array` and `other`, and writes `result`. An input with a place is read from
  * there into its array, and an output is written from its array to its place: copies are part of
  * the RUN, overlap with its computation, and its FINISHED comes after the last of them. It writes
  * the input's array so: a RUN behind it that reads that array waits for it. A RUN that does not end
@@ -90,6 +95,7 @@ enum channel_type {
     CHANNEL_MEASURE,
     CHANNEL_KERNEL,
     CHANNEL_EXPORT,
+    CHANNEL_MAILBOX,
     CHANNEL_READY = 64,
     CHANNEL_REFUSED,
     CHANNEL_FAILED,
@@ -126,6 +132,10 @@ struct channel_run {
      * job_scratch(); that of the only one may be the only input, where this may be overwritten. */
     uint64_t in[AXIS_COUNT], out[AXIS_COUNT], scratch[AXIS_COUNT];
     uint64_t operand[OPERANDS]; /* arrays, by enum operand; 0: the job has none such */
+    /* The job's points lie between so many bytes of each array that are not its own
+     * (numerics/subdomain.h). `ahead` is a multiple of PLACE_ALIGNMENT. Both are 0 where the job
+     * has places, probes, arrays over faces or exported arrays. */
+    uint64_t ahead, behind;
     struct place from[AXIS_COUNT], to[AXIS_COUNT]; /* where inputs and outputs lie in regions */
     uint64_t chain;                                /* 0: it is in none */
     uint32_t progress;                             /* 1: send PROGRESS, at most ten a second */
@@ -162,8 +172,9 @@ struct channel_message {
         struct channel_run run;
         struct {
             uint64_t id;
-            uint64_t array, other; /* other 0: the array's values; else their distances from its */
-            uint64_t result;
+            uint64_t array, other;  /* other 0: the array's values; else their distances from its */
+            uint64_t result;        /* of measure_bytes(points), or more */
+            uint64_t ahead, behind; /* of the points in the arrays, as a RUN's */
             uint64_t points, dtype; /* enum dtype */
         } measure;
         struct {
@@ -171,7 +182,11 @@ struct channel_message {
         } kernel;
         struct {
             uint64_t region, bytes, writable; /* UNREGION, MAPPED: region */
+            uint64_t is_mailbox;              /* 1: device memory; else a client's */
         } region;
+        struct {
+            uint64_t bytes;
+        } mailbox; /* the answer: status OK with a descriptor, or without one another status */
         struct {
             uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, FINISHED */
             uint64_t done, total; /* PROGRESS: passes done; FINISHED: passes begun */
@@ -201,7 +216,7 @@ struct channel_message {
 };
 
 enum {
-    CHANNEL_VERSION = 5,
+    CHANNEL_VERSION = 6,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
     CHANNEL_KERNELS = 64,           /* slots of them */

@@ -126,19 +126,26 @@ void executions_remove(struct executions *runs, struct execution *run)
     list_remove(&run->link);
 }
 
-/* An array's memory or, where it has none, its place. */
-static void *memory_of(const struct holding *holding, const struct execution_place *place)
+void *execution_memory(const struct execution *run, const struct holding *holding)
 {
-    return holding ? holding->memory.at : place->memory;
+    const bool is_measure = run->measures && holding == run->out[0];
+    return (uint8_t *)holding->memory.at + (is_measure ? 0 : run->ahead);
+}
+
+/* An array's memory or, where it has none, its place. */
+static void *memory_of(const struct execution *run, const struct holding *holding,
+                       const struct execution_place *place)
+{
+    return holding ? execution_memory(run, holding) : place->memory;
 }
 
 struct buffers execution_buffers(const struct execution *run)
 {
     struct buffers buffers;
     for (int i = 0; i < AXIS_COUNT; i++) {
-        buffers.in[i] = memory_of(run->in[i], &run->from[i]);
-        buffers.out[i] = memory_of(run->out[i], &run->to[i]);
-        buffers.scratch[i] = run->scratch[i] ? run->scratch[i]->memory.at : NULL;
+        buffers.in[i] = memory_of(run, run->in[i], &run->from[i]);
+        buffers.out[i] = memory_of(run, run->out[i], &run->to[i]);
+        buffers.scratch[i] = run->scratch[i] ? execution_memory(run, run->scratch[i]) : NULL;
     }
     return buffers;
 }
@@ -151,7 +158,7 @@ void executions_start(struct executions *runs, struct execution *run)
         runs->slots |= UINT64_C(1) << run->slot;
     }
     for (int i = 0; i < OPERANDS; i++)
-        run->operands.at[i] = run->operand[i] ? run->operand[i]->memory.at : NULL;
+        run->operands.at[i] = run->operand[i] ? execution_memory(run, run->operand[i]) : NULL;
     runs->waiting--;
 }
 

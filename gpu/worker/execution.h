@@ -77,6 +77,7 @@ struct execution {
         };
         struct execution_place place[EXECUTION_PLACES];
     };
+    uint64_t ahead, behind;   /* bytes of each array before and behind the job's (channel.h) */
     struct operands operands; /* the operands' memory, once started */
     bool wants_progress, added, cancelled, started;
     uint64_t chain; /* the front's number of it; 0: it is in none */
@@ -118,6 +119,9 @@ bool executions_add(struct executions *runs, struct execution *run);
 void executions_remove(struct executions *runs, struct execution *run);
 /* Its arrays and places in memory, as slices_begin() takes them. */
 struct buffers execution_buffers(const struct execution *run);
+
+/* The job's first byte in one of its arrays, which has memory. */
+void *execution_memory(const struct execution *run, const struct holding *holding);
 
 /* Do its launches keep the order of its chain? Those that copy its places do not. */
 bool execution_is_chained(const struct execution *run);

@@ -1,3 +1,4 @@
+#include "gpu/worker/arrays.h"
 #include "gpu/worker/worker.h"
 
 #include "base/clock.h"
@@ -56,7 +57,7 @@ static void place_result(struct worker *worker, struct execution *run, const voi
 {
     for (int i = 0; i < run->plan->outputs && !run->plan->staged; i++) {
         struct holding *out = run->out[i], *other = run->scratch[i];
-        if (!out || launch_result(&run->slices.launch, i) == out->memory.at)
+        if (!out || launch_result(&run->slices.launch, i) == execution_memory(run, out))
             continue;
         if (out->memory.exportable) {
             exported_bring_home(worker, run, launch, i);
@@ -194,96 +195,6 @@ void jobs_start_waiting(struct worker *worker)
     }
 }
 
-/* The region and the memory of each of its places, of so many bytes. */
-static void find_places(const struct worker *worker, const struct execution *run,
-                        const struct place given[AXIS_COUNT], int arrays, uint64_t bytes,
-                        bool writes, struct execution_place found[AXIS_COUNT])
-{
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        if (!given[i].region)
-            continue;
-        if (i >= arrays)
-            worker_broken("RUN with more places than its job has arrays", run->id);
-        found[i].region = regions_find(&worker->regions, &given[i], bytes, writes);
-        found[i].memory = found[i].region->memory + given[i].offset;
-    }
-}
-
-static void find_arrays(const struct worker *worker, struct execution *run,
-                        const struct channel_run *given)
-{
-    const struct job *job = &given->job;
-    const int scratches = run->plan->staged ? run->plan->staged : job_outputs(job);
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        const uint64_t in = given->in[i], out = given->out[i], scratch = given->scratch[i];
-        const bool has_in = i < job_inputs(job) && !(worker->direct && run->from[i].region);
-        const bool has_out = i < job_outputs(job) && !(worker->direct && run->to[i].region);
-        if (!in == has_in || !out == has_out || (scratch && i >= scratches))
-            worker_broken("RUN with another number of arrays than its job has", run->id);
-        run->in[i] = in ? store_find(worker, in) : NULL;
-        run->out[i] = out ? store_find(worker, out) : NULL;
-        run->scratch[i] = scratch ? store_find(worker, scratch) : NULL;
-    }
-}
-
-/* The run's operands: those that its job has. */
-static void find_operands(const struct worker *worker, struct execution *run,
-                          const struct channel_run *given)
-{
-    for (int i = 0; i < OPERANDS; i++) {
-        const uint64_t id = given->operand[i];
-        const uint64_t points = job_operand_points(&given->job, i);
-        if (!id != !points)
-            worker_broken("RUN with other operands than its job has", run->id);
-        run->operand[i] = id ? store_find(worker, id) : NULL;
-        if (id && store_has_memory(run->operand[i]) &&
-            run->operand[i]->memory.bytes != points * dtype_element_bytes(given->job.dtype))
-            worker_broken("RUN with an operand of another size than its job's", run->id);
-    }
-}
-
-/* They have memory, of so many bytes each, and none is written that must not be. */
-static void check_arrays(const struct execution *run, uint64_t bytes)
-{
-    const struct buffers buffers = execution_buffers(run);
-    for (int i = 0; i < 3 * AXIS_COUNT; i++)
-        if (run->array[i] && run->array[i]->memory.bytes != bytes)
-            worker_broken("RUN with an array of another size than its job's", run->id);
-    if (run->scratch[0] && run->scratch[0] == run->in[0] && !run->out[0])
-        worker_broken("RUN whose result would come to lie in its input's array, not in its place",
-                      run->id);
-    if (!slices_possible(run->plan, &buffers))
-        worker_broken("RUN without the scratch array that it needs", run->id);
-}
-
-/* An array of the run; NULL: it has none. */
-static const struct holding *any_array(const struct execution *run)
-{
-    const struct holding *array = NULL;
-    for (int i = 0; i < EXECUTION_ARRAYS && !array; i++)
-        array = run->array[i];
-    return array;
-}
-
-/* Nobody's launches come behind another's because somebody else says so. */
-static void check_chain(const struct worker *worker, const struct execution *run)
-{
-    const struct execution *other =
-        run->chain ? executions_last_of_chain(&worker->runs, run->chain) : NULL;
-    const struct holding *array = any_array(run), *of_other = other ? any_array(other) : NULL;
-    if (array && of_other && array->memory.owner != of_other->memory.owner)
-        worker_broken("RUN in a chain of another owner's", run->id);
-}
-
-/* Was there memory for all of its arrays? */
-static bool have_memory(const struct execution *run)
-{
-    for (int i = 0; i < EXECUTION_ARRAYS; i++)
-        if (run->array[i] && !store_has_memory(run->array[i]))
-            return false;
-    return true;
-}
-
 /* How its arrays, of so many bytes each, come from and to its places. */
 static void choose_way(const struct worker *worker, struct execution *run, uint64_t bytes)
 {
@@ -378,16 +289,10 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
     run->wants_progress = given->progress != 0;
     run->chain = given->chain;
     run->ends_round = given->ends_round != 0;
-    find_places(worker, run, given->from, job_inputs(job), job_bytes(job), false, run->from);
-    find_places(worker, run, given->to, job_outputs(job), job_bytes(job), true, run->to);
-    find_arrays(worker, run, given);
-    find_operands(worker, run, given);
-    if (!have_memory(run)) {
+    if (!arrays_find(worker, run, given)) {
         finish(worker, run, STATUS_OUT_OF_MEMORY);
         return;
     }
-    check_arrays(run, job_bytes(job));
-    check_chain(worker, run);
     choose_way(worker, run, job_bytes(job));
     add_run(worker, run);
 }
@@ -409,16 +314,19 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
     if (message->u.measure.other)
         run->in[1] = store_find(worker, message->u.measure.other);
     run->out[0] = store_find(worker, message->u.measure.result);
-    if (!have_memory(run)) {
+    run->ahead = message->u.measure.ahead;
+    run->behind = message->u.measure.behind;
+    if (!arrays_have_memory(run)) {
         finish(worker, run, STATUS_OUT_OF_MEMORY);
         return;
     }
     for (int i = 0; i < 2; i++)
-        if (run->in[i] && (run->in[i]->memory.bytes != points * dtype_element_bytes(dtype) ||
-                           run->in[i] == run->out[0]))
+        if (run->in[i] &&
+            (!arrays_have_size(run, run->in[i], points * dtype_element_bytes(dtype)) ||
+             run->in[i] == run->out[0]))
             worker_broken("MEASURE of an array of another size, or of its result", id);
-    if (run->out[0]->memory.bytes != measure_bytes(points))
-        worker_broken("MEASURE with a result of another size", id);
+    if (run->out[0]->memory.bytes < measure_bytes(points) || run->ahead % PLACE_ALIGNMENT)
+        worker_broken("MEASURE of an odd part of an array, or with too small a result", id);
     add_run(worker, run);
 }
 

@@ -176,6 +176,9 @@ static void take_order(const struct channel_message *message, int descriptor)
     case CHANNEL_DOWNLOAD:
         store_copy(&worker, message);
         break;
+    case CHANNEL_MAILBOX:
+        store_open_mailbox(&worker, message->u.mailbox.bytes);
+        break;
     case CHANNEL_REGION:
         store_map(&worker, message, descriptor);
         break;

@@ -77,7 +77,9 @@ static void map_region(const struct regions *regions, struct region *region)
 
 static void unmap(const struct regions *regions, struct region *region)
 {
-    if (region->memory) {
+    if (region->is_mailbox) {
+        regions->backend->unimport(region->memory, region->bytes);
+    } else if (region->memory) {
         if (regions->backend->unpin)
             regions->backend->unpin(region->memory, region->bytes);
         munmap(region->memory, region->bytes);
@@ -174,8 +176,36 @@ void regions_unmap(struct regions *regions, uint64_t id)
     if (region->users)
         worker_broken("UNREGION of a region that is in use", id);
     ids_remove(&regions->ids, id);
+    if (region->is_mailbox) {
+        unmap(regions, region);
+        return;
+    }
     region->goes = true;
     order(regions, region);
+}
+
+bool regions_import(struct regions *regions, uint64_t id, uint64_t bytes, int descriptor)
+{
+    if (id == 0 || ids_find(&regions->ids, id) || descriptor < 0)
+        worker_broken("a REGION that is there already, or has no memory", id);
+    struct region *region = calloc(1, sizeof *region);
+    void *memory =
+        region && regions->backend->import ? regions->backend->import(descriptor, bytes) : NULL;
+    if (memory && ids_add(&regions->ids, id, region)) {
+        *region = (struct region){.id = id,
+                                  .bytes = bytes,
+                                  .writable = true,
+                                  .answered = true,
+                                  .is_mailbox = true,
+                                  .status = STATUS_OK,
+                                  .memory = memory,
+                                  .memfd = -1};
+        return true;
+    }
+    if (memory)
+        regions->backend->unimport(memory, bytes);
+    free(region);
+    return false;
 }
 
 bool regions_mapped(struct regions *regions, uint64_t *id, enum status *status)

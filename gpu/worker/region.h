@@ -23,6 +23,7 @@ struct region {
     uint64_t id, bytes;
     bool writable;
     bool answered;      /* MAPPED has been sent */
+    bool is_mailbox;    /* device memory, which the backend has imported */
     uint32_t users;     /* unfinished copies and jobs that name it */
     enum status status; /* of mapping it */
     /* The mapper's, until it has been answered, and again when it goes. */
@@ -53,6 +54,9 @@ void regions_free(struct regions *regions);
 /* REGION: begin to map one; takes the descriptor. False: there is no memory for it, and it is
  * forgotten. */
 bool regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writable, int memfd);
+/* REGION of a mailbox: map it at once; the descriptor stays the caller's. False: this device cannot
+ * reach it, or no memory. */
+bool regions_import(struct regions *regions, uint64_t id, uint64_t bytes, int descriptor);
 /* UNREGION. */
 void regions_unmap(struct regions *regions, uint64_t id);
 /* The next region that is mapped, or could not be, to be answered: *id and *status. One that could

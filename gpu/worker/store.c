@@ -25,6 +25,8 @@ void store_close(struct worker *worker)
             release_holding(worker, worker->holdings.slots[i].item);
     ids_free(&worker->holdings);
     regions_free(&worker->regions);
+    if (worker->mailbox)
+        worker->backend->release_exportable(worker->mailbox, worker->mailbox_bytes);
 }
 
 /* --- regions --- */
@@ -38,6 +40,13 @@ static void answer_mapped(struct worker *worker, uint64_t id, enum status status
 void store_map(struct worker *worker, const struct channel_message *message, int memfd)
 {
     const uint64_t id = message->u.region.region;
+    if (message->u.region.is_mailbox) {
+        const bool mapped = regions_import(&worker->regions, id, message->u.region.bytes, memfd);
+        if (memfd >= 0)
+            close(memfd);
+        answer_mapped(worker, id, mapped ? STATUS_OK : STATUS_INTERNAL);
+        return;
+    }
     if (!regions_map(&worker->regions, id, message->u.region.bytes, message->u.region.writable,
                      memfd))
         answer_mapped(worker, id, STATUS_OUT_OF_MEMORY);
@@ -49,6 +58,20 @@ void store_answer_mapped(struct worker *worker)
     enum status status;
     while (regions_mapped(&worker->regions, &id, &status))
         answer_mapped(worker, id, status);
+}
+
+void store_open_mailbox(struct worker *worker, uint64_t bytes)
+{
+    const struct backend *backend = worker->backend;
+    struct channel_message message = {.type = CHANNEL_MAILBOX};
+    int descriptor = -1;
+    if (worker->mailbox || bytes == 0)
+        worker_broken("a MAILBOX that is there already, or of no bytes", bytes);
+    worker->mailbox = backend->allocate_exportable(bytes, &descriptor);
+    worker->mailbox_bytes = bytes;
+    message.status = worker->mailbox ? STATUS_OK : STATUS_OUT_OF_MEMORY;
+    if (!channel_queue_push(&worker->answers, &message, NULL, descriptor))
+        worker_out_of_memory();
 }
 
 /* --- arrays --- */
@@ -134,10 +157,6 @@ static void check_unused(const struct holding *holding, bool is_upload)
 {
     if (holding->writers || (is_upload && holding->readers))
         worker_broken("a copy of an array that a job uses", holding->id);
-    if (is_upload && holding->downloads)
-        worker_broken("UPLOAD to an array that is being downloaded", holding->id);
-    if (!is_upload && holding->uploads)
-        worker_broken("DOWNLOAD of an array that is being uploaded", holding->id);
     if (holding->region_uploads)
         worker_broken("a copy of an array that comes from a region", holding->id);
 }
@@ -198,12 +217,14 @@ void store_copy(struct worker *worker, const struct channel_message *message)
     uint8_t *outside = (region ? region->memory : worker->arena) + arena_offset;
     check_unused(holding, is_upload);
     if (!store_has_memory(holding) || bytes == 0) {
-        if (!is_upload) /* nobody else's bytes may go out in place of its own */
+        /* Nobody else's bytes may go out in place of its own. */
+        if (!is_upload && !(region && region->is_mailbox))
             memset(outside, 0, bytes);
         answer_copied(worker, tag, STATUS_OK);
         return;
     }
-    if (region && !copy_in_chunks(worker, holding, region, outside, message)) {
+    const bool at_once = !region || region->is_mailbox;
+    if (!at_once && !copy_in_chunks(worker, holding, region, outside, message)) {
         holding->failed |= is_upload;
         if (is_upload)
             answer_failed(worker, holding->id);
@@ -211,7 +232,7 @@ void store_copy(struct worker *worker, const struct channel_message *message)
         return;
     }
     *(is_upload ? &holding->uploads : &holding->downloads) += 1;
-    if (!region)
+    if (at_once)
         copy_at_once(worker, holding, outside, message);
 }
 

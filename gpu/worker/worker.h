@@ -38,6 +38,8 @@ struct worker {
     struct ids holdings;
     uint64_t unknown; /* arrays that there was no memory to note */
     struct regions regions;
+    void *mailbox; /* owned; NULL: none was asked for, or there was no memory */
+    uint64_t mailbox_bytes;
     /* The jobs'. */
     struct executions runs;
     struct pipeline pipeline;
@@ -63,6 +65,8 @@ void store_close(struct worker *worker);
 void store_map(struct worker *worker, const struct channel_message *message, int memfd);
 /* MAPPED of each region that has been mapped, or could not be, since the last call. */
 void store_answer_mapped(struct worker *worker);
+/* MAILBOX: allocate it, and answer with its descriptor. */
+void store_open_mailbox(struct worker *worker, uint64_t bytes);
 /* ALLOCATE, RELEASE. */
 void store_allocate(struct worker *worker, const struct channel_message *message);
 void store_release(struct worker *worker, uint64_t id);

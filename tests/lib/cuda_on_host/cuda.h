@@ -46,6 +46,9 @@ CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *acc
 CUresult cuMemExportToShareableHandle(void *descriptor, CUmemGenericAllocationHandle handle,
                                       int type, unsigned long long flags);
 
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *descriptor,
+                                        int type);
+
 /* Is it mapped memory of cuMemCreate()? */
 int cuda_on_host_is_mapped(const void *memory, size_t bytes);
 /* Handles, reservations and mappings that there are now. */

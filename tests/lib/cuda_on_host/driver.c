@@ -155,6 +155,17 @@ CUresult cuMemExportToShareableHandle(void *descriptor, CUmemGenericAllocationHa
     return *(int *)descriptor < 0 ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *descriptor,
+                                        int type)
+{
+    const int own = dup((int)(intptr_t)descriptor);
+    if (own < 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return cudaErrorInvalidValue;
+    driver_counts.handles++;
+    *handle = (CUmemGenericAllocationHandle)own;
+    return cudaSuccess;
+}
+
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
                                              unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *result)
@@ -177,7 +188,8 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
                      FUNCTION(cuMemMap),
                      FUNCTION(cuMemUnmap),
                      FUNCTION(cuMemSetAccess),
-                     FUNCTION(cuMemExportToShareableHandle)};
+                     FUNCTION(cuMemExportToShareableHandle),
+                     FUNCTION(cuMemImportFromShareableHandle)};
 #undef FUNCTION
     *function = NULL;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)

@@ -3,7 +3,6 @@
 #include "cuda.h"
 
 #include <string.h>
-#include <unistd.h>
 
 CUresult cuInit(unsigned flags)
 {
@@ -50,17 +49,6 @@ CUresult cuCtxPopCurrent_v2(void **context)
 
 CUresult cuCtxSynchronize(void)
 {
-    return 0;
-}
-
-CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *descriptor,
-                                        int type)
-{
-    const int own = dup((int)(intptr_t)descriptor);
-    if (own < 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-        return 1; /* an invalid value */
-    driver_counts.handles++;
-    *handle = (CUmemGenericAllocationHandle)own;
     return 0;
 }
 

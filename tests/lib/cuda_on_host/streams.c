@@ -308,9 +308,13 @@ static bool is_addressable(const void *memory, size_t bytes)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
+    const bool by_address = kind == cudaMemcpyDefault;
     const bool is_inside = kind == cudaMemcpyDeviceToDevice ||
-                           (kind == cudaMemcpyDefault && cuda_on_host_is_mapped(to, bytes));
-    if (!is_inside && !is_pinned(kind == cudaMemcpyHostToDevice ? from : to, bytes))
+                           (by_address && (cuda_on_host_is_mapped(to, bytes) ||
+                                           cuda_on_host_is_mapped(from, bytes)));
+    const bool has_pinned = (kind != cudaMemcpyHostToDevice && is_pinned(to, bytes)) ||
+                            (kind != cudaMemcpyDeviceToHost && is_pinned(from, bytes));
+    if (!is_inside && !has_pinned)
         broken("a copy of memory that is not pinned, or not in one piece");
     return put(stream, &(struct order){.kind = KIND_COPY, .to = to, .from = from, .bytes = bytes});
 }

@@ -1,0 +1,131 @@
+#include "gpu/worker/arrays.h"
+
+#include "gpu/worker/worker.h"
+
+/* The region and the memory of each of its places, of so many bytes. */
+static void find_places(const struct worker *worker, const struct execution *run,
+                        const struct place given[AXIS_COUNT], int arrays, uint64_t bytes,
+                        bool writes, struct execution_place found[AXIS_COUNT])
+{
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        if (!given[i].region)
+            continue;
+        if (i >= arrays)
+            worker_broken("RUN with more places than its job has arrays", run->id);
+        found[i].region = regions_find(&worker->regions, &given[i], bytes, writes);
+        found[i].memory = found[i].region->memory + given[i].offset;
+    }
+}
+
+static void find_arrays(const struct worker *worker, struct execution *run,
+                        const struct channel_run *given)
+{
+    const struct job *job = &given->job;
+    const int scratches = run->plan->staged ? run->plan->staged : job_outputs(job);
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        const uint64_t in = given->in[i], out = given->out[i], scratch = given->scratch[i];
+        const bool has_in = i < job_inputs(job) && !(worker->direct && run->from[i].region);
+        const bool has_out = i < job_outputs(job) && !(worker->direct && run->to[i].region);
+        if (!in == has_in || !out == has_out || (scratch && i >= scratches))
+            worker_broken("RUN with another number of arrays than its job has", run->id);
+        run->in[i] = in ? store_find(worker, in) : NULL;
+        run->out[i] = out ? store_find(worker, out) : NULL;
+        run->scratch[i] = scratch ? store_find(worker, scratch) : NULL;
+    }
+}
+
+bool arrays_have_size(const struct execution *run, const struct holding *holding, uint64_t bytes)
+{
+    const uint64_t all = holding->memory.bytes;
+    return bytes <= all && run->ahead <= all - bytes && run->behind == all - bytes - run->ahead;
+}
+
+/* The run's operands: those that its job has. */
+static void find_operands(const struct worker *worker, struct execution *run,
+                          const struct channel_run *given)
+{
+    for (int i = 0; i < OPERANDS; i++) {
+        const uint64_t id = given->operand[i];
+        const uint64_t points = job_operand_points(&given->job, i);
+        const bool is_cut = i == OPERAND_COEFFICIENT || i == OPERAND_SOURCE;
+        if (!id != !points || (id && run->ahead + run->behind && !is_cut))
+            worker_broken("RUN with other operands than its job has", run->id);
+        run->operand[i] = id ? store_find(worker, id) : NULL;
+        if (id && store_has_memory(run->operand[i]) &&
+            !arrays_have_size(run, run->operand[i], points * dtype_element_bytes(given->job.dtype)))
+            worker_broken("RUN with an operand of another size than its job's", run->id);
+    }
+}
+
+/* A job on parts of its arrays begins at a multiple of PLACE_ALIGNMENT, and has neither places nor
+ * exported arrays. */
+static void check_parts(const struct execution *run)
+{
+    bool allowed = run->ahead % PLACE_ALIGNMENT == 0;
+    for (int i = 0; i < EXECUTION_PLACES; i++)
+        allowed = allowed && !run->place[i].region;
+    for (int i = 0; i < EXECUTION_ARRAYS; i++)
+        allowed = allowed && !(run->array[i] && run->array[i]->memory.exportable);
+    if ((run->ahead || run->behind) && !allowed)
+        worker_broken("RUN of an odd part of an array, or of one that others see", run->id);
+}
+
+/* They have memory, of so many bytes each, and none is written that must not be. */
+static void check_arrays(const struct execution *run, uint64_t bytes)
+{
+    const struct buffers buffers = execution_buffers(run);
+    for (int i = 0; i < 3 * AXIS_COUNT; i++)
+        if (run->array[i] && !arrays_have_size(run, run->array[i], bytes))
+            worker_broken("RUN with an array of another size than its job's", run->id);
+    if (run->scratch[0] && run->scratch[0] == run->in[0] && !run->out[0])
+        worker_broken("RUN whose result would come to lie in its input's array, not in its place",
+                      run->id);
+    if (!slices_possible(run->plan, &buffers))
+        worker_broken("RUN without the scratch array that it needs", run->id);
+}
+
+/* An array of the run; NULL: it has none. */
+static const struct holding *any_array(const struct execution *run)
+{
+    const struct holding *array = NULL;
+    for (int i = 0; i < EXECUTION_ARRAYS && !array; i++)
+        array = run->array[i];
+    return array;
+}
+
+/* Nobody's launches come behind another's because somebody else says so. */
+static void check_chain(const struct worker *worker, const struct execution *run)
+{
+    const struct execution *other =
+        run->chain ? executions_last_of_chain(&worker->runs, run->chain) : NULL;
+    const struct holding *array = any_array(run), *of_other = other ? any_array(other) : NULL;
+    if (array && of_other && array->memory.owner != of_other->memory.owner)
+        worker_broken("RUN in a chain of another owner's", run->id);
+}
+
+bool arrays_have_memory(const struct execution *run)
+{
+    for (int i = 0; i < EXECUTION_ARRAYS; i++)
+        if (run->array[i] && !store_has_memory(run->array[i]))
+            return false;
+    return true;
+}
+
+bool arrays_find(const struct worker *worker, struct execution *run,
+                 const struct channel_run *given)
+{
+    const struct job *job = &given->job;
+    const uint64_t bytes = job_bytes(job);
+    run->ahead = given->ahead;
+    run->behind = given->behind;
+    find_places(worker, run, given->from, job_inputs(job), bytes, false, run->from);
+    find_places(worker, run, given->to, job_outputs(job), bytes, true, run->to);
+    find_arrays(worker, run, given);
+    find_operands(worker, run, given);
+    if (!arrays_have_memory(run))
+        return false;
+    check_parts(run);
+    check_arrays(run, bytes);
+    check_chain(worker, run);
+    return true;
+}
