@@ -7,10 +7,18 @@ The loads are bench_load's. Every job is free to run on any device (`placement` 
 is measured includes the front, which is one process for all of them.
 """
 
+import pathlib
 import subprocess
+import sys
+import time
+
+import numpy as np
 
 import serving
 from service import Table, front
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "client/python"))
+import fdclient  # noqa: E402
 
 # name, bench_load's mode, points along an axis, clients, jobs in flight of each, least speed-up on two devices
 LOADS = (("512³, region to region", "region", 512, 4, 4, 1.9),
@@ -18,6 +26,39 @@ LOADS = (("512³, region to region", "region", 512, 4, 4, 1.9),
          ("256³, resident", "resident", 256, 8, 8, 1.8),
          ("64³, resident", "resident", 64, 8, 16, 1.8),
          ("64³, resident, 16 clients", "resident", 64, 16, 16, None))
+
+# Diffusion of a resident field in place: name, accuracy, planes of 512 or 1024 points a side for one device,
+# on all devices as many each (weak scaling) or together (strong), the least efficiency.
+FIELDS = (("512³ a device, accuracy 8", 8, 512, True, 0.96),
+          ("512³ a device, accuracy 2", 2, 512, True, 0.96),
+          ("1024³, accuracy 8", 8, 1024, False, 0.92),
+          ("1024³, accuracy 2", 2, 1024, False, 0.92))
+STEPS = 64
+
+
+def step_us(server, accuracy, planes, n, distribute):
+    """The time of a step of one job, the fastest of four."""
+    f = np.zeros((planes, n, n), np.float32)
+    f[planes // 2, n // 2, n // 2] = 1
+    with fdclient.Client(server.path) as client, client.put(f, distribute=distribute) as field:
+        times = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            client.run("diffusion", field, out=field, cfl=0.5, accuracy=accuracy, steps=STEPS)
+            times.append(time.perf_counter() - begin)
+    return 1e6 * min(times[1:]) / STEPS
+
+
+def scale_fields(options, devices, table, fields):
+    """Steps of fields in subdomains beside those of a field of one device."""
+    with front(options, ",".join(devices), "--staging-bytes", "1G") as server:
+        for name, accuracy, n, weak, least in fields:
+            with table.part(name):
+                one = step_us(server, accuracy, n, n, False)
+                every = step_us(server, accuracy, n * len(devices) if weak else n, n, True)
+                ideal = one if weak else one / len(devices)
+                table.row(f"diffusion, {name}: a step, {len(devices)} devices", every, "µs", ideal,
+                          "one device" if weak else f"one device / {len(devices)}", ratio_least=least)
 
 
 def main():
@@ -34,6 +75,9 @@ def main():
                 with table.part(f"{name}, {len(used)} devices"):
                     said = server.load(mode, n, clients=clients, in_flight=in_flight)
                     times[name, len(used)] = 1e6 / said["jobs_per_s"]
+    fields = [field for field in FIELDS if options.only in field[0]]
+    if fields and len(devices) > 1:
+        scale_fields(options, devices, table, fields)
     for name, *_, least in loads:
         one, all_of_them = times.get((name, 1)), times.get((name, len(devices)))
         if one and all_of_them:
