@@ -98,6 +98,7 @@ struct fdclient_params {
     const char *placement; /* not get: the name of a device, "cuda:1"; or "spread": the one where
                               the least of your work waits; by default the one expected to finish
                               first */
+    bool distribute;       /* not get: in subdomains, one on each device; not with placement */
     uint64_t timeout_us;   /* from the request's receipt; a job not done by then is "TIMEOUT" */
     bool detach;           /* the job continues after its connection ends; needs out_is_field */
     bool out_is_field;     /* keep the result on the server: result.field */

@@ -83,6 +83,7 @@ struct request {
     int priority;        /* among the jobs of its user: the highest goes first */
     uint64_t timeout_us; /* from its receipt; 0: none */
     bool detach;         /* continues without its connection; its result is a field */
+    bool distribute;     /* not get, export: in subdomains, one on each device */
     char placement[24];  /* not get, export: "spread" or a device's name, which the server looks up;
                             "": not  given */
 

@@ -21,6 +21,8 @@ bool request_chain_bind(struct request_link *link, int i, const struct job *from
 {
     struct arrays *f = &link->request.f;
     struct request_source *source = &link->source[i];
+    if (f->at[i].type.dimensions) /* it was bound before */
+        return true;
     if (source->component == SOURCE_INPUT) {
         f->at[i] = (struct array){.kind = ARRAY_FIELD, .type = *type};
         return true;

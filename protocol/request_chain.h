@@ -14,7 +14,7 @@ struct request_source {
 };
 
 struct request_link {
-    struct request request; /* METHOD_OPERATOR; an f whose source is a link is undefined before
+    struct request request; /* METHOD_OPERATOR; an f whose source is a link is zeroed before
                                request_chain_bind() */
     struct request_source source[AXIS_COUNT];
     char name[CHAIN_NAME_BYTES + 1]; /* of its result; "": none */
@@ -36,7 +36,8 @@ struct request_chain {
 
 /* Bind component i of a link's f to the result of the job `from`, whose arrays have `type`: sets
  * source[i] to a component and request.f to its type. If f names a whole vector field, this sets
- * the sources after i, which are to be bound in turn. Once for each. False with the failure set. */
+ * the sources after i, which are to be bound in turn. Once for each; later calls change nothing.
+ * False with the failure set. */
 bool request_chain_bind(struct request_link *link, int i, const struct job *from,
                         const struct array_type *type, struct failure *failure);
 

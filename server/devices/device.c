@@ -6,9 +6,12 @@
 
 #include "base/log.h"
 #include "base/signals.h"
-#include "server/devices/field.h"
+#include "server/devices/group.h"
+#include "server/devices/mailbox.h"
+#include "server/devices/region.h"
 #include "server/devices/start.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +50,27 @@ void device_tell(struct device *device, const struct channel_message *message, c
         worker_kill(device, "no memory for its orders");
 }
 
+bool device_map(struct device *device, const struct region *region)
+{
+    const struct channel_message message = {.type = CHANNEL_REGION,
+                                            .u.region = {.region = region->number,
+                                                         .bytes = region->bytes,
+                                                         .writable = region->writable}};
+    const int descriptor = fcntl(region->descriptor, F_DUPFD_CLOEXEC, 0);
+    if (descriptor >= 0 && !descriptors_are_few(device->devices->users, descriptor))
+        return channel_queue_push(&device->queue, &message, NULL, descriptor);
+    if (descriptor >= 0)
+        close(descriptor);
+    return false;
+}
+
+void device_unmap(struct device *device, const struct region *region)
+{
+    const struct channel_message message = {.type = CHANNEL_UNREGION,
+                                            .u.region.region = region->number};
+    device_tell(device, &message, NULL);
+}
+
 /* False: the channel is closed. */
 static bool flush(struct device *device)
 {
@@ -58,6 +82,8 @@ static bool flush(struct device *device)
 
 void device_flush(struct device *device)
 {
+    if (device->group)
+        group_flush(device);
     if (device->socket < 0 || device->state == DEVICE_CLOSED)
         return;
     if (device->queue.count)
@@ -164,15 +190,20 @@ static void on_timer(uv_timer_t *timer)
         device_give_up(device, "its worker does not answer");
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void leave(struct device *device)
 {
-    struct device *device = handle->data;
     struct devices *devices = device->devices;
-    channel_queue_free(&device->queue);
     list_remove(&device->link);
     list_push(&devices->gone, &device->link);
     if (list_empty(&devices->list))
         uv_unref((uv_handle_t *)&devices->ended);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct device *device = handle->data;
+    channel_queue_free(&device->queue);
+    leave(device);
 }
 
 static void restart_or_end(struct device *device)
@@ -231,9 +262,12 @@ static void worker_gone(struct device *device)
     device->losing = true;
     LIST_EACH (struct field, field, &device->arrays, device_link)
         field_lose(field);
+    group_lose(device);
     region_worker_gone(device);
+    mailbox_worker_lost(device); /* before slots come back: its next worker knows of none */
     orders_lose(device);
     device->devices->events->worker_lost(device);
+    group_lost(device);
     if (!closing && refused && !device->once_ready)
         device->devices->events->settled(device, false);
 }
@@ -312,21 +346,16 @@ bool devices_open(struct devices *devices)
     return start_open();
 }
 
-bool device_open(struct devices *devices, const char *name)
+struct device *device_new(struct devices *devices, const char *name)
 {
-    if (devices->count == DEVICES_MOST) {
-        log_error("%s cannot be used: there are %d devices already", name, DEVICES_MOST);
-        return false;
-    }
     struct device *device = calloc(1, sizeof *device);
     if (!device)
-        return false;
+        return NULL;
     device->devices = devices;
     device->number = devices->count++;
     device->socket = -1;
     device->generation = 1;
     snprintf(device->name, sizeof device->name, "%s", name);
-    devices->hosts += *name == 'h';
     list_init(&device->arrays);
     list_init(&device->operands);
     list_init(&device->regions);
@@ -335,6 +364,19 @@ bool device_open(struct devices *devices, const char *name)
     schedule_init(&device->schedule, uv_hrtime);
     list_push(&devices->list, &device->link);
     uv_ref((uv_handle_t *)&devices->ended);
+    return device;
+}
+
+bool device_open(struct devices *devices, const char *name)
+{
+    if (devices->count == DEVICES_MOST) {
+        log_error("%s cannot be used: there are %d devices already", name, DEVICES_MOST);
+        return false;
+    }
+    struct device *device = device_new(devices, name);
+    if (!device)
+        return false;
+    devices->hosts += *name == 'h';
     uv_timer_init(devices->loop, &device->timer);
     device->timer.data = device;
     worker_start(device);
@@ -354,6 +396,10 @@ void device_close_all(struct devices *devices)
         if (device->state == DEVICE_CLOSED)
             continue;
         device->state = DEVICE_CLOSED;
+        if (device->group) {
+            leave(device);
+            continue;
+        }
         uv_timer_stop(&device->timer);
         /* It would exit when its channel closes; a hung one must not keep us. */
         end_process(device);
@@ -363,14 +409,18 @@ void device_close_all(struct devices *devices)
 
 void devices_free(struct devices *devices)
 {
-    LIST_DRAIN (struct device, device, &devices->gone, link)
+    LIST_DRAIN (struct device, device, &devices->gone, link) {
+        if (device->group)
+            group_free(device);
+        mailbox_free(device);
         free(device);
+    }
 }
 
 const char *device_state_name(const struct device *device)
 {
     static const char *const names[] = {"starting", "ready", "down", "closed"};
-    if (device->state == DEVICE_READY && heartbeat_is_stalled(&device->heartbeat))
+    if (!device->group && device->state == DEVICE_READY && heartbeat_is_stalled(&device->heartbeat))
         return "stalled";
     return names[device->state];
 }

@@ -14,6 +14,9 @@
 #include "server/metrics/trace.h"
 #include "server/users/user.h"
 
+struct group;
+struct group_run;
+struct mailbox;
 struct region;
 
 /* What a worker is told to do for a task, and answers once: a RUN, a MEASURE, a copy between an
@@ -41,6 +44,8 @@ struct order {
     bool ends_round; /* … and the last of those that are likely to come again */
     const struct job *job;
     const uint8_t *block;
+    uint64_t ahead, behind; /* bytes of each array before and behind its own (channel.h) */
+    struct group_run *run;  /* whose part it is, of an order to a group; NULL: it is a task's */
     struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT];
     struct field *operand[OPERANDS];
     const struct region_use *in_place, *out_place; /* of each component; NULL: none has any */
@@ -62,6 +67,8 @@ struct device_events {
     /* The worker is gone and its arrays are lost: fail the device's tasks, then end
      * device->losing, during which nothing is dispatched. No order of theirs is with a worker. */
     void (*worker_lost)(struct device *device);
+    /* Entries of the device's schedule may have their turn. */
+    void (*dispatch)(struct device *device);
     /* Once: its worker was ready for the first time, or the first one ended before it was. */
     void (*settled)(struct device *device, bool ready);
 };
@@ -82,8 +89,9 @@ struct devices {
     int child_signal; /* the descriptor of SIGCHLD, … */
     uv_poll_t ended;  /* … and its watch */
     bool has_gpu;
-    uint64_t heard_ns; /* when a worker last sent something */
-    uint64_t last_array, last_region;
+    uint64_t heard_ns;                /* when a worker last sent something */
+    uint64_t last_array, last_region; /* numbers given on the channels, */
+    uint64_t last_part;               /* and to orders to members of a group */
 };
 
 enum device_state {
@@ -130,12 +138,17 @@ struct device {
     struct list tasks; /* struct task, all of the device's that are not finished */
     struct schedule schedule;
     struct contention contention; /* between the users */
+    struct mailbox *mailbox;      /* of a member of a group (mailbox.h); owned. NULL: it has none */
+    struct group *group;          /* its members, whose workers compute (group.h); owned. NULL: it
+                                     has a worker of its own */
     uint32_t due_users;           /* users whose due_ns here is not 0 (server/users/user.h) */
 };
 
 /* Be ready to start workers, before there is any client. False: a line of the log says why. */
 bool devices_open(struct devices *devices);
 
+/* A device without a worker, the last of the list, owned by it. NULL: no memory. */
+struct device *device_new(struct devices *devices, const char *name);
 /* Start `name` ("host" or "cuda:N"); settled() follows. False: no memory, or there are DEVICES_MOST
  * already: a line of the log says so. */
 bool device_open(struct devices *devices, const char *name);
@@ -169,6 +182,8 @@ void device_release(struct device *device, const struct field *field);
 void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes);
 void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
                      void (*copied)(struct slab *, void *, bool), void *context);
+/* Release a slab to the arena or, if it is a slot of a mailbox, there. */
+void device_release_slab(struct arena *arena, struct slab *slab);
 
 /* Let the worker map a region; region_mapped() follows. False: no descriptor is left for it now.
  * device_unmap(): of one that is mapped. */

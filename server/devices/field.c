@@ -1,8 +1,10 @@
 #include "server/devices/field.h"
 
-#include "server/devices/device.h"
+#include "numerics/subdomain.h"
+#include "server/devices/group.h"
 #include "server/users/memory.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -60,16 +62,43 @@ static bool has_number(const struct device *device, const struct device_user *pa
            full(STATUS_OVER_BUDGET, "array", device->name, reserve_most(most), 1, failure);
 }
 
-bool field_has_room(const struct device *device, const struct user *user, uint64_t bytes,
-                    struct failure *failure)
+bool field_fits(const struct device *device, uint64_t bytes)
 {
+    return bytes <= reserve_most(device->memory_bytes);
+}
+
+/* Each member of a group holds an equal share of an array. */
+static bool device_has_room(const struct device *device, const struct user *user, uint64_t bytes,
+                            struct failure *failure)
+{
+    const struct group *group = device->group;
     const struct device_user *part = user->part[device->number];
-    return has_room(STATUS_OVER_BUDGET, "your arrays", user->users->config->user_bytes,
-                    user->counters.bytes, bytes, failure) &&
-           field_queue_has_room(user, bytes, failure) && has_number(device, part, failure) &&
+    for (uint32_t i = 0; group && i < group->count; i++)
+        if (!device_has_room(group->member[i], user, bytes / group->count + 1, failure))
+            return false;
+    if (group)
+        return true;
+    return has_number(device, part, failure) &&
            (reserve_allows(device->memory_bytes, device->bytes, part ? part->bytes : 0, bytes) ||
             full(STATUS_OVER_BUDGET, "bytes", device->name, reserve_most(device->memory_bytes),
                  bytes, failure));
+}
+
+bool field_has_room(const struct device *device, const struct user *user, uint64_t bytes,
+                    struct failure *failure)
+{
+    return has_room(STATUS_OVER_BUDGET, "your arrays", user->users->config->user_bytes,
+                    user->counters.bytes, bytes, failure) &&
+           field_queue_has_room(user, bytes, failure) &&
+           device_has_room(device, user, bytes, failure);
+}
+
+uint64_t field_bytes(const struct field *field)
+{
+    uint64_t bytes = field->memory.bytes;
+    for (uint32_t i = 0; field->parts && i < field->parts->count; i++)
+        bytes += field->parts->at[i] ? field->parts->at[i]->memory.bytes : 0;
+    return bytes;
 }
 
 /* Its memory is gone, or goes. */
@@ -101,14 +130,118 @@ static struct field *new_field(struct device *device, struct user *user,
     list_init(&field->accesses);
     list_push(&device->arrays, &field->device_link);
     charge(field, 1);
-    device_allocate(device, field);
+    if (!device->group)
+        device_allocate(device, field);
     return field;
+}
+
+/* --- on a group --- */
+
+static uint64_t parts_bytes(uint32_t count)
+{
+    return sizeof(struct field_parts) + count * sizeof(struct field *);
+}
+
+void field_drop_parts(struct field *field)
+{
+    for (uint32_t i = 0; i < field->parts->count; i++) {
+        field_release(field->parts->at[i]);
+        field->parts->at[i] = NULL;
+    }
+}
+
+static void free_parts(struct field *field)
+{
+    field_drop_parts(field);
+    memory_release(field->user, parts_bytes(field->parts->count));
+    free(field->parts);
+}
+
+static struct array_type part_type(const struct field *field, uint32_t i)
+{
+    const struct field_parts *parts = field->parts;
+    struct array_type type = field->type;
+    if (parts->is_cut) {
+        const struct subdomain own = subdomain_of(parts->planes, parts->count, i);
+        type.shape[0] = own.end - own.begin + 2 * SUBDOMAIN_GHOSTS;
+        type.bytes = type.shape[0] * parts->plane_bytes;
+    }
+    return type;
+}
+
+/* It has no memory of its own beside its parts. */
+static struct field *new_in_parts(struct device *device, struct user *user,
+                                  const struct array_type *type, struct failure *failure)
+{
+    static const struct field_memory none = {0, -1};
+    const struct group *group = device->group;
+    struct field_parts *parts = memory_new(user, parts_bytes(group->count), NULL, failure);
+    struct field *field = parts ? new_field(device, user, type, &none, failure) : NULL;
+    if (!field) {
+        memory_release(user, parts ? parts_bytes(group->count) : 0);
+        free(parts);
+        return NULL;
+    }
+    *parts = (struct field_parts){.count = group->count,
+                                  .is_cut = subdomain_fits(type->shape[0], group->count),
+                                  .planes = type->shape[0],
+                                  .plane_bytes = type->bytes / type->shape[0]};
+    field->parts = parts;
+    for (uint32_t i = 0; i < parts->count; i++) {
+        const struct array_type own = part_type(field, i);
+        if (!(parts->at[i] = field_new(group->member[i], user, &own, failure))) {
+            field_release(field);
+            return NULL;
+        }
+    }
+    return field;
+}
+
+/* The part of a cut array that holds the byte at `offset`, and its subdomain. */
+static uint32_t part_of(const struct field_parts *parts, uint64_t offset, struct subdomain *own)
+{
+    uint32_t i = 0;
+    assert(parts->is_cut);
+    while (offset >= (*own = subdomain_of(parts->planes, parts->count, i)).end * parts->plane_bytes)
+        i++;
+    return i;
+}
+
+struct field *field_at(struct field *field, uint64_t offset, uint64_t *there)
+{
+    const struct field_parts *parts = field->parts;
+    struct subdomain own;
+    *there = offset;
+    if (!parts)
+        return field;
+    const uint32_t i = part_of(parts, offset, &own);
+    *there += SUBDOMAIN_GHOSTS * parts->plane_bytes - own.begin * parts->plane_bytes;
+    return parts->at[i];
+}
+
+uint64_t field_stretch(const struct field *field, uint64_t offset)
+{
+    struct subdomain own;
+    if (!field->parts)
+        return field->type.bytes - offset;
+    part_of(field->parts, offset, &own);
+    return own.end * field->parts->plane_bytes - offset;
+}
+
+bool field_is_refused(const struct field *field)
+{
+    bool refused = field->refused;
+    for (uint32_t i = 0; field->parts && i < field->parts->count; i++)
+        refused = refused || (field->parts->at[i] && field->parts->at[i]->refused);
+    return refused;
 }
 
 struct field *field_new(struct device *device, struct user *user, const struct array_type *type,
                         struct failure *failure)
 {
     const struct field_memory memory = {type->bytes, -1};
+    if (device->group)
+        return new_in_parts(device, user, type, failure);
     return new_field(device, user, type, &memory, failure);
 }
 
@@ -181,9 +314,12 @@ void field_release(struct field *field)
         return;
     list_remove(&field->device_link);
     if (!field->lost) {
-        device_release(field->device, field);
+        if (!field->device->group)
+            device_release(field->device, field);
         uncharge(field);
     }
+    if (field->parts)
+        free_parts(field);
     memory_release(field->user, sizeof *field);
     free(field);
 }
@@ -211,6 +347,17 @@ bool field_make_id(uint64_t *id, struct failure *failure)
     return true;
 }
 
+/* Its memory no longer counts as that of a job in the queue. */
+static void become_resident(struct field *field)
+{
+    if (!field->resident && !field->lost)
+        USER_COUNT(field->user, queue_bytes, -field->memory.bytes);
+    field->resident = true;
+    for (uint32_t i = 0; field->parts && i < field->parts->count; i++)
+        if (field->parts->at[i])
+            become_resident(field->parts->at[i]);
+}
+
 bool field_publish(struct field *field, struct failure *failure)
 {
     const uint64_t own = field->user->counters.fields,
@@ -225,9 +372,7 @@ bool field_publish(struct field *field, struct failure *failure)
     } while (RB_INSERT(field_tree, tree_of(field->user), field));
     field_reference(field);
     USER_COUNT(field->user, fields, 1);
-    if (!field->resident && !field->lost)
-        USER_COUNT(field->user, queue_bytes, -field->memory.bytes);
-    field->resident = true;
+    become_resident(field);
     return true;
 }
 

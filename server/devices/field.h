@@ -3,6 +3,10 @@
  * An array is referenced by its user's tree of ids and by tasks, replies, uploads and copies. The
  * last release frees its memory on the device and ends its charge.
  *
+ * An array on a group of devices (group.h) has its memory in parts, an array on each member: a
+ * subdomain with its ghost planes or, of an array with too few planes to be cut (the result of a
+ * measure), the whole.
+ *
  * Accesses keep the order in which requests came: readers of a field run together, a writer alone,
  * and no access overtakes an earlier one. All accesses of a task are queued at once, so the
  * order is total and no cycle of waits arises.
@@ -23,6 +27,18 @@ struct field_memory {
                        is not exported */
 };
 
+/* The parts of an array on a group. */
+struct field_parts {
+    uint32_t count;
+    bool is_cut;     /* else each is as large as the array */
+    uint64_t planes; /* of the array, along its slowest axis */
+    uint64_t plane_bytes;
+    uint32_t runs;        /* that use it (group.c) */
+    uint64_t ghosts;      /* planes beside each cut that hold what the neighbour's hold */
+    bool wraps, endpoint; /* … and beyond the ends, as of a periodic job (struct decomposition) */
+    struct field *at[];   /* count of them, referenced */
+};
+
 struct field {
     uint64_t id;             /* on the wire; 0: not (any longer) in its user's tree */
     RB_ENTRY(field) by_id;   /* there */
@@ -32,6 +48,7 @@ struct field {
     uint64_t array; /* its number on the channel */
     struct array_type type;
     struct field_memory memory;
+    struct field_parts *parts; /* on a group; owned. NULL: it is on one device */
     uint32_t references;
     uint32_t copies;          /* of it that the worker has not finished */
     struct span copied;       /* the copies to it, where there is a trace */
@@ -80,9 +97,25 @@ void field_take_exported(struct field *field, struct field *other, int descripto
 bool field_has_room(const struct device *device, const struct user *user, uint64_t bytes,
                     struct failure *failure);
 
+/* Could the device hold so much, if it held nothing else? */
+bool field_fits(const struct device *device, uint64_t bytes);
+
+/* The bytes that it is charged with, all parts together. */
+uint64_t field_bytes(const struct field *field);
+
 /* Is there room for so much more of the user's jobs in the queue? False with the failure set, as
  * above. */
 bool field_queue_has_room(const struct user *user, uint64_t bytes, struct failure *failure);
+
+/* The array of one device that holds the byte at `offset`, not referenced: the field itself or a
+ * part; *there: where in it. The field is not lost. */
+struct field *field_at(struct field *field, uint64_t offset, uint64_t *there);
+/* The bytes from `offset` on that lie together on one device. */
+uint64_t field_stretch(const struct field *field, uint64_t offset);
+/* Release the parts of a lost array on a group, which no order uses any more. */
+void field_drop_parts(struct field *field);
+/* Did a worker have no memory for it, or for a part of it? */
+bool field_is_refused(const struct field *field);
 
 struct field *field_reference(struct field *field);
 void field_release(struct field *field);

@@ -1,18 +1,18 @@
-
 #include "base/log.h"
-#include "server/devices/device.h"
 #include "server/devices/field.h"
+#include "server/devices/group.h"
+#include "server/devices/mailbox.h"
 
-#include <fcntl.h>
+#include <assert.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The longest time of a point of a pass on one of the host's cores. */
 #define HOST_POINT_NS 10.0
 
-/* A copy's tag is its slab's number or, with this, its order's. */
-#define TAG_ORDER (UINT64_C(1) << 63)
+/* A copy's tag is the number of its slab in the arena or, with one of these bits, … */
+#define TAG_ORDER (UINT64_C(1) << 63) /* its order's */
 #define TAG_FIELD (UINT64_C(1) << 62) /* its array's number: an operand from a region */
+#define TAG_SLOT (UINT64_C(1) << 60)  /* its slot's (mailbox_slot_number()) */
 
 static void tell(struct device *device, struct channel_message message)
 {
@@ -35,16 +35,29 @@ void device_release(struct device *device, const struct field *field)
 
 static void send_copy(struct device *device, const struct slab *slab)
 {
-    const struct field *field = slab->field;
     const struct arena *arena = &device->devices->arena;
-    tell(device, (struct channel_message){.type = slab->goes_up ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD,
-                                          .u.copy = {.array = field->array,
-                                                     .offset = slab->offset,
-                                                     .arena_offset = arena_offset(arena, slab),
-                                                     .bytes = slab->bytes,
-                                                     .tag = slab->number}});
-    if (slab->bytes == arena->slab_bytes)
+    struct channel_message message = {
+        .type = slab->goes_up ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD,
+        .u.copy = {.array = slab->part->array, .offset = slab->part_offset, .bytes = slab->bytes}};
+    if (slab->mailbox) {
+        message.u.copy.region = slab->mailbox->region;
+        message.u.copy.arena_offset = mailbox_offset(slab);
+        message.u.copy.tag = TAG_SLOT | mailbox_slot_number(slab);
+    } else {
+        message.u.copy.arena_offset = arena_offset(arena, slab);
+        message.u.copy.tag = slab->number;
+    }
+    tell(device, message);
+    if (slab->mailbox || slab->bytes == arena->slab_bytes)
         device_flush(device); /* much is under way: it need not wait for what else there is */
+}
+
+void device_release_slab(struct arena *arena, struct slab *slab)
+{
+    if (slab->mailbox)
+        mailbox_release(slab);
+    else
+        arena_release(arena, slab);
 }
 
 static void send_order(struct device *device, const struct order *order);
@@ -82,7 +95,9 @@ static void answered(struct device *device, const struct user *user, const struc
 
 static void copy(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes)
 {
-    struct device *device = field->device;
+    slab->part = field_reference(field_at(field, offset, &slab->part_offset));
+    struct device *device = slab->part->device;
+    assert(bytes <= field_stretch(field, offset));
     slab->field = field_reference(field);
     slab->copying = true;
     slab->offset = offset;
@@ -106,31 +121,12 @@ void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint
 void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
                      void (*copied)(struct slab *, void *, bool), void *context)
 {
-    arena_memory_to_write(&field->device->devices->arena, slab, bytes);
+    if (!slab->mailbox)
+        arena_memory_to_write(&field->device->devices->arena, slab, bytes);
     slab->goes_up = false;
     slab->copied = copied;
     slab->context = context;
     copy(field, offset, slab, bytes);
-}
-
-bool device_map(struct device *device, const struct region *region)
-{
-    const struct channel_message message = {.type = CHANNEL_REGION,
-                                            .u.region = {.region = region->number,
-                                                         .bytes = region->bytes,
-                                                         .writable = region->writable}};
-    const int descriptor = fcntl(region->descriptor, F_DUPFD_CLOEXEC, 0);
-    if (descriptor >= 0 && !descriptors_are_few(device->devices->users, descriptor))
-        return channel_queue_push(&device->queue, &message, NULL, descriptor);
-    if (descriptor >= 0)
-        close(descriptor);
-    return false;
-}
-
-void device_unmap(struct device *device, const struct region *region)
-{
-    tell(device,
-         (struct channel_message){.type = CHANNEL_UNREGION, .u.region.region = region->number});
 }
 
 static uint64_t number(const struct field *field)
@@ -177,6 +173,8 @@ static void send_run(struct device *device, const struct order *order)
     run->progress = order->progress;
     run->ends_round = order->ends_round;
     run->job = *order->job;
+    run->ahead = order->ahead;
+    run->behind = order->behind;
     for (int i = 0; i < AXIS_COUNT; i++) {
         run->in[i] = number(order->in[i]);
         run->out[i] = number(order->out[i]);
@@ -193,14 +191,17 @@ static void send_run(struct device *device, const struct order *order)
 static void measure(struct device *device, const struct order *order)
 {
     const struct array_type *type = &order->in[0]->type;
-    tell(device, (struct channel_message){
-                     .type = CHANNEL_MEASURE,
-                     .u.measure = {.id = order->id,
-                                   .array = number(order->in[0]),
-                                   .other = number(order->in[1]),
-                                   .result = number(order->out[0]),
-                                   .points = type->bytes / dtype_element_bytes(type->dtype),
-                                   .dtype = type->dtype}});
+    const uint64_t bytes = type->bytes - order->ahead - order->behind;
+    tell(device,
+         (struct channel_message){.type = CHANNEL_MEASURE,
+                                  .u.measure = {.id = order->id,
+                                                .array = number(order->in[0]),
+                                                .other = number(order->in[1]),
+                                                .result = number(order->out[0]),
+                                                .ahead = order->ahead,
+                                                .behind = order->behind,
+                                                .points = bytes / dtype_element_bytes(type->dtype),
+                                                .dtype = type->dtype}});
 }
 
 static void copy_region(struct device *device, enum channel_type type, const struct field *field,
@@ -265,6 +266,10 @@ static void send_order(struct device *device, const struct order *order)
 
 void device_order(struct device *device, struct order *order)
 {
+    if (device->group) {
+        group_order(device, order);
+        return;
+    }
     order->next_running = NULL;
     order->stopped = false;
     *bucket_place(device, order->id) = order;
@@ -276,21 +281,21 @@ void device_order(struct device *device, struct order *order)
 void device_cancel(struct device *device, struct order *order)
 {
     order->stopped = true;
-    if (list_empty(&order->record.link))
+    if (!device->group && list_empty(&order->record.link))
         send_cancel(device, order);
 }
 
 static void copy_ended(struct slab *slab, bool ok)
 {
-    struct field *field = slab->field;
-    slab->field = NULL;
+    struct field *field = slab->field, *part = slab->part;
+    slab->field = slab->part = NULL;
     slab->copying = false;
     list_remove(&slab->link);
     field->copies--;
     if (field->device->devices->trace)
         field->copied.end_ns = uv_hrtime();
     if (slab->goes_up)
-        arena_release(&field->device->devices->arena, slab);
+        device_release_slab(&field->device->devices->arena, slab);
     else
         slab->copied(slab, slab->context, ok);
     struct task *task = field->copies ? NULL : field->awaited_by;
@@ -298,6 +303,9 @@ static void copy_ended(struct slab *slab, bool ok)
         field->awaited_by = NULL;
         field->device->devices->events->copied(task, field);
     }
+    if (field->parts && !field->copies)
+        group_arrived(field);
+    field_release(part);
     field_release(field);
 }
 
@@ -341,10 +349,21 @@ static void take_ready(struct device *device, const struct channel_message *mess
              device->info.name, (unsigned long long)device->memory_bytes, (int)device->pid,
              (unsigned long long)device->generation);
     region_worker_ready(device);
+    group_member_ready(device);
+    mailbox_worker_ready(device);
     if (!device->once_ready) {
         device->once_ready = true;
         device->devices->events->settled(device, true);
     }
+}
+
+static void finished(const struct device *device, struct order *order, enum status status,
+                     const struct channel_message *said)
+{
+    if (order->run)
+        group_part_finished(order, status, said);
+    else
+        device->devices->events->finished(order, status, said);
 }
 
 /* False, as of orders_take(): it is no copy that is under way. */
@@ -354,7 +373,7 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
     if (tag & TAG_ORDER) {
         struct order *order = take_back(device, tag & ~TAG_ORDER);
         if (order)
-            device->devices->events->finished(order, status, NULL);
+            finished(device, order, status, NULL);
         return order != NULL;
     }
     if (tag & TAG_FIELD) {
@@ -363,8 +382,10 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
             operand_copied(field);
         return field != NULL;
     }
-    struct slab *slab = tag < arena->slab_count ? &arena->slabs[tag] : NULL;
-    if (!slab || !slab->copying || slab->field->device != device || !list_empty(&slab->record.link))
+    struct slab *slab = tag & TAG_SLOT            ? mailbox_slot(device, tag & ~TAG_SLOT)
+                        : tag < arena->slab_count ? &arena->slabs[tag]
+                                                  : NULL;
+    if (!slab || !slab->copying || slab->part->device != device || !list_empty(&slab->record.link))
         return false;
     answered(device, slab->field->user, &slab->record);
     copy_ended(slab, true);
@@ -409,7 +430,7 @@ static bool take_exported(struct device *device, const struct channel_message *m
     if (ok)
         field_take_exported(order->in[0], order->scratch[0], *descriptor);
     *descriptor = -1;
-    device->devices->events->finished(order, (enum status)message->status, NULL);
+    finished(device, order, (enum status)message->status, NULL);
     return true;
 }
 
@@ -435,7 +456,11 @@ bool orders_take(struct device *device, const struct channel_message *message, i
         return true;
     case CHANNEL_MAPPED:
         return message->status < STATUS_COUNT &&
-               region_mapped(device, message->u.region.region, (enum status)message->status);
+               (mailbox_mapped(device, message->u.region.region, (enum status)message->status) ||
+                region_mapped(device, message->u.region.region, (enum status)message->status));
+    case CHANNEL_MAILBOX:
+        mailbox_opened(device, message, descriptor);
+        return true;
     case CHANNEL_EXPORTED:
         return take_exported(device, message, descriptor);
     case CHANNEL_PROGRESS:
@@ -448,7 +473,7 @@ bool orders_take(struct device *device, const struct channel_message *message, i
         if (!order || message->status >= STATUS_COUNT)
             return false;
         order->measured = message->u.job.measured;
-        device->devices->events->finished(order, (enum status)message->status, message);
+        finished(device, order, (enum status)message->status, message);
         return true;
     case CHANNEL_ALIVE: /* as any message tells */
         return true;

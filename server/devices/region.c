@@ -240,6 +240,9 @@ struct region *region_check(const struct user *user, const struct device *device
     struct region *region = find_region(user, array->region);
     if (!region)
         not_found(array->region, parameter, failure);
+    else if (device->group)
+        failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                    "arrays of a distributed job cannot lie in a region");
     else if (region->mapping[device->number].state == REGION_LOST)
         failure_set(failure, region->mapping[device->number].loss, parameter,
                     "%s could not map region %llu; register it again", device->name,

@@ -7,13 +7,14 @@
 static bool call_register(struct connection *connection, const struct request *request,
                           struct failure *failure)
 {
+    static const struct array_type nothing;
     const int descriptor = connection->passed.descriptor;
     connection->passed.descriptor = -1;
     struct device *device = NULL;
     if (connection->io->jobs->draining)
         failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
     else
-        device = placement_of_array(&connection->client, 0, failure);
+        device = placement_of_array(&connection->client, &nothing, failure);
     if (device)
         return region_register(device->devices, &connection->regions, device, request, descriptor,
                                failure);

@@ -260,26 +260,16 @@ static bool is_held_up(struct reply *reply)
     return reply->parts && !reply_started(reply) && !is_here && !reply->outbox->blocked;
 }
 
+/* An error takes its place; copies to it may still be under way. */
 static void replace(struct reply *reply)
 {
     struct outbox *outbox = reply->outbox;
-    if (reply->whole)
-        outbox->slabs -= reply->pieces;
-    drop_pieces(reply);
-    reply_release_fields(reply);
-    reply->bytes = reply->asked = 0;
-    reply->whole = false;
-    outbox->control_bytes -= reply->head_bytes;
-    msgpack_sbuffer_clear(&reply->text);
+    struct task *task = reply->task;
     struct failure failure = {0};
     failure_set(&failure, STATUS_DEVICE_LOST, NULL,
                 "the worker that held the result ended before it was sent");
-    msgpack_packer packer;
-    msgpack_packer_init(&packer, &reply->text, msgpack_sbuffer_write);
-    reply_write_failure(&packer, reply->msgid, &failure);
-    reply->head_bytes = reply->text.size;
-    list_remove(&reply->link);
-    reply_enter(reply, &outbox->ready);
+    take_out(reply);
+    outbox_push_failure(outbox, task->msgid, task, &failure);
 }
 
 static void lost(struct reply *reply)

@@ -234,7 +234,7 @@ static void put_field(msgpack_packer *packer, const struct field *field)
     msgpack_pack_map(packer, 7);
     reply_write_count(packer, "field", field->id);
     reply_write_type(packer, &field->type);
-    reply_write_count(packer, "bytes", field->memory.bytes);
+    reply_write_count(packer, "bytes", field_bytes(field));
     reply_write_text(packer, "device", field->device->name);
     reply_write_flag(packer, "exported", field_is_exported(field));
     reply_write_text(packer, "state", field->lost || field->torn ? "lost" : "resident");

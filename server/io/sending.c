@@ -58,17 +58,22 @@ static const struct answer_part *part_at(const struct reply *reply, uint64_t at,
     return part;
 }
 
+/* A piece ends where its device's bytes end, or at a multiple of a slab's: one that was taken back
+ * half sent goes on within its slab. */
+static uint32_t piece_bytes(const struct field *field, uint64_t offset, uint32_t slab_bytes)
+{
+    const uint64_t left = field_stretch(field, offset);
+    const uint32_t room = slab_bytes - (uint32_t)(offset % slab_bytes);
+    return left < room ? (uint32_t)left : room;
+}
+
 static void piece_begin(struct reply *reply, struct slab *slab)
 {
     struct piece *piece = piece_at(reply, reply->pieces++);
-    const uint32_t slab_bytes = reply->arena->slab_bytes;
     uint64_t offset;
     const struct answer_part *part = part_at(reply, reply->asked, &offset);
-    const uint64_t left = part->field->type.bytes - offset;
     *piece = (struct piece){.slab = slab, .offset = reply->asked};
-    /* To the end of a slab's part: one that was taken back half sent goes on inside of it. */
-    const uint32_t room = slab_bytes - (uint32_t)(offset % slab_bytes);
-    piece->bytes = left < room ? (uint32_t)left : room;
+    piece->bytes = piece_bytes(part->field, offset, reply->arena->slab_bytes);
     if (!set_header(reply, piece, part, offset))
         reply->outbox->broken = true;
     reply->asked += piece->bytes;
@@ -95,12 +100,15 @@ static void stream(struct reply *reply)
     }
 }
 
+/* The slabs that all of it takes; they are counted until they exceed the window. */
 static uint64_t slabs_of(const struct reply *reply)
 {
-    const uint64_t slab_bytes = reply->arena->slab_bytes;
     uint64_t slabs = 0;
-    for (uint32_t i = 0; i < reply->parts; i++)
-        slabs += (reply->part[i].field->type.bytes + slab_bytes - 1) / slab_bytes;
+    for (uint32_t i = 0; i < reply->parts; i++) {
+        const struct field *field = reply->part[i].field;
+        for (uint64_t at = 0; at < field->type.bytes && slabs <= REPLY_WINDOW; slabs++)
+            at += piece_bytes(field, at, reply->arena->slab_bytes);
+    }
     return slabs;
 }
 
@@ -150,7 +158,7 @@ static void piece_copied(struct slab *slab, void *context, bool ok)
 {
     struct reply *reply = context;
     reply->loading--;
-    if (!reply->outbox || !ok) {
+    if (!reply->outbox || !ok || reply->lost) {
         for (uint32_t i = 0; i < reply->pieces; i++)
             if (piece_at(reply, i)->slab == slab)
                 piece_at(reply, i)->slab = NULL;

@@ -1,5 +1,6 @@
 #include "server/io/turn.h"
 
+#include "server/devices/group.h"
 #include "server/io/connection.h"
 #include "server/io/io.h"
 
@@ -256,6 +257,9 @@ static void free_closed(struct io *io)
 static void on_end(uv_prepare_t *handle)
 {
     struct io *io = handle->data;
+    struct device *group = group_find(io->jobs->devices);
+    if (group) /* first: orders that it finishes are answered in this turn */
+        group_flush(group);
     serve_users(io);
     settle_connections(io);
     free_closed(io);

@@ -1,6 +1,7 @@
 #include "server/jobs/admission.h"
 
 #include "protocol/request_job.h"
+#include "server/devices/group.h"
 #include "server/users/memory.h"
 #include "server/jobs/relay.h"
 #include "server/jobs/requirements.h"
@@ -48,10 +49,13 @@ static uint64_t held_bytes(const struct task *task, bool own)
     return bytes;
 }
 
-/* There was no room for so much: would there be, if the task were alone? */
+/* There was no room for so much: would there be, if the task were alone? Of a group the limit is
+ * one of its members', which hold parts of each array. */
 static void explain(const struct task *task, uint64_t bytes, bool in_queue, struct failure *failure)
 {
-    const double need = (double)held_bytes(task, in_queue) + (double)bytes, limit = failure->limit;
+    const struct group *group = in_queue ? NULL : task->device->group;
+    const double whole = (double)held_bytes(task, in_queue) + (double)bytes;
+    const double need = whole / (group ? group->count : 1), limit = failure->limit;
     if (need <= limit)
         return;
     *failure = (struct failure){0};
@@ -90,8 +94,8 @@ static void write_list(const struct array *list, enum dtype dtype, void *to)
 }
 
 /* A few bytes of the control message, kept until there is a slab; room for float64 of each. */
-static bool take_small(struct task *task, void **small, const struct array *array, enum dtype dtype,
-                       struct failure *failure)
+static bool take_small(struct task *task, uint8_t **small, const struct array *array,
+                       enum dtype dtype, struct failure *failure)
 {
     const uint64_t bytes = array->kind == ARRAY_LIST ? 8 * numbers_count(array) : array->type.bytes;
     if (!task_charge(task, bytes, failure))
@@ -235,9 +239,12 @@ static bool take_output(struct op *op, int component, const struct requirements 
 }
 
 /* An operand has as many elements as its job says; of a list that is all that there is to its type.
- * Probes are answered: [steps + 1][probes]. */
-static struct array_type operand_type(const struct job *job, int operand)
+ * κ and the source are like f. Probes are answered: [steps + 1][probes]. */
+static struct array_type operand_type(const struct op *op, int operand)
 {
+    const struct job *job = &op->job;
+    if (operand == OPERAND_COEFFICIENT || operand == OPERAND_SOURCE)
+        return op->type;
     const uint64_t points = job_operand_points(job, operand);
     struct array_type type = {.dtype = (enum dtype)job->dtype,
                               .dimensions = 1,
@@ -258,7 +265,7 @@ static bool take_operands(struct op *op, const struct requirements *needs,
         if (!(needs->operands >> i & 1))
             continue;
         const struct array *array = request_job_operand(needs->request, &op->job, i);
-        const struct array_type type = operand_type(&op->job, i);
+        const struct array_type type = operand_type(op, i);
         const struct taking taking = {
             .array = array, .type = &type, .parameter = job_operand_place(&op->job, i)};
         if (!array)
@@ -400,6 +407,10 @@ bool admission_take(struct task *task, struct request *request, const struct upl
 {
     if (task->kind == TASK_OPERATOR ? !take_operators(task, request, upload, failure)
                                     : !take_transfer(task->op, request, upload, failure))
+        return false;
+    const uint64_t orders = task->script ? task->script->program.count : 1;
+    if (task->device->group &&
+        !task_charge(task, orders * group_run_bytes(task->device->group), failure))
         return false;
     ask_accesses(task);
     return true;

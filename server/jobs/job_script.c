@@ -215,8 +215,9 @@ static bool take_own(struct task *task, const struct requirements *needs, struct
         return false;
     for (uint32_t i = 0; i < task->count; i++) {
         const uint64_t bytes = needs[i].script.result_bytes;
+        /* One plane: on a group every member has one of its own. */
         const struct array_type type = {
-            .dtype = DTYPE_F64, .dimensions = 1, .shape = {bytes / 8}, .bytes = bytes};
+            .dtype = DTYPE_F64, .dimensions = 2, .shape = {1, bytes / 8}, .bytes = bytes};
         if (bytes && !(task->op[i].result = admission_new_array(task, &type, failure)))
             return false;
     }

@@ -1,6 +1,7 @@
 #include "server/jobs/placement.h"
 
-#include "server/devices/field.h"
+#include "server/devices/group.h"
+#include "server/jobs/requirements.h"
 #include "server/jobs/task.h"
 #include "server/jobs/upload.h"
 
@@ -75,6 +76,8 @@ static struct device *cheapest(const struct demand *demand,
     struct device *best = NULL;
     double least[COSTS] = {0};
     LIST_EACH (struct device, device, &client->jobs->devices->list, link) {
+        if (device->group)
+            continue; /* group_if_larger() and choose() choose it */
         double cost[COSTS] = {
             [COST_DOWN] = device->state != DEVICE_READY, [COST_REFUSES] = refuses(device, demand)};
         cost_of(cost + COST_OWN, device, demand);
@@ -84,6 +87,18 @@ static struct device *cheapest(const struct demand *demand,
         }
     }
     return best;
+}
+
+/* The group, for an array or a job that can be cut and that the device could never hold; else the
+ * device. */
+static struct device *group_if_larger(const struct demand *demand, struct device *device,
+                                      const struct array_type *type)
+{
+    struct device *group = group_find(device->devices);
+    const uint64_t bytes = demand->new_bytes + demand->result_bytes + copied_bytes(demand, device);
+    return group && !field_fits(device, bytes) && group_cuts(group, type) && !refuses(group, demand)
+               ? group
+               : device;
 }
 
 /* --- homes --- */
@@ -114,17 +129,18 @@ void placement_forget(struct client *client)
     client->home = NULL;
 }
 
-struct device *placement_of_array(struct client *client, uint64_t bytes, struct failure *failure)
+struct device *placement_of_array(struct client *client, const struct array_type *type,
+                                  struct failure *failure)
 {
     struct device *home = client->home;
     struct demand demand;
     demand_begin(&demand, client, NULL);
-    demand.new_bytes = bytes;
+    demand.new_bytes = type->bytes;
     if (home && home->state == DEVICE_READY && !refuses(home, &demand))
         return home;
-    struct device *device = cheapest(&demand, home_cost);
+    struct device *device = group_if_larger(&demand, cheapest(&demand, home_cost), type);
     struct device_user *part = user_part(client->user, device->number, failure);
-    if (!home && part) {
+    if (!home && part && !device->group) {
         client->home = device;
         part->homes++;
     }
@@ -284,11 +300,53 @@ static struct device *find_named(const struct devices *devices, const char *name
     return NULL;
 }
 
+/* Does anything that it reads or overwrites lie on the group? */
+static bool is_distributed(const struct demand *demand)
+{
+    bool is = demand->pinned && demand->pinned->device->group;
+    for (uint32_t i = 0; i < demand->count; i++)
+        is = is || demand->read[i]->device->group;
+    return is;
+}
+
+/* The type of the first input. */
+static const struct array_type *type_of(const struct demand *demand, const struct request *request)
+{
+    const struct array *f = request->chain && request->chain->count
+                                ? &request->chain->link[0].request.f.at[0]
+                                : &request->f.at[0];
+    const struct field *field = f->kind == ARRAY_FIELD ? field_of(demand, f->field) : NULL;
+    return field ? &field->type : &f->type;
+}
+
+/* Can the job be carried out in subdomains? Other errors are left to admission. */
+static bool takes(const struct client *client, struct request *request, const struct device *group)
+{
+    struct requirements needs[CHAIN_LINKS];
+    struct failure failure = {0};
+    uint32_t count;
+    if (request->method == METHOD_PUT || request->method == METHOD_GET)
+        return true;
+    const bool takes =
+        requirements_find(client->jobs, client->user, group, request, needs, &count, &failure);
+    requirements_free(needs, count);
+    return takes || failure.code != STATUS_UNSUPPORTED;
+}
+
 /* A device that was named must be that of the pinned field. */
-static struct device *choose(struct client *client, const struct request *request,
+static struct device *choose(struct client *client, struct request *request,
                              const struct demand *demand, struct failure *failure)
 {
+    struct device *group = group_find(client->jobs->devices);
+    const struct array_type *type = type_of(demand, request);
     const char *placement = request->placement;
+    if (request->distribute && *placement) {
+        failure_set(failure, STATUS_INVALID_ARGUMENT, "distribute",
+                    "distribute and placement do not go together");
+        return NULL;
+    }
+    if (group && (request->distribute || strcmp(placement, group->name) == 0))
+        placement = group_cuts(group, type) ? group->name : "";
     const bool is_put = request->method == METHOD_PUT, spread = strcmp(placement, "spread") == 0;
     struct device *named = NULL;
     if (*placement && !spread && !(named = find_named(client->jobs->devices, placement, failure)))
@@ -301,12 +359,13 @@ static struct device *choose(struct client *client, const struct request *reques
     }
     if (named || demand->pinned)
         return named ? named : demand->pinned->device;
+    if (!spread && is_distributed(demand) && takes(client, request, group))
+        return group;
     if (spread)
         return cheapest(demand, is_put ? bytes_cost : wait_cost);
     if (is_put)
-        return demand->count ? demand->read[0]->device
-                             : placement_of_array(client, demand->new_bytes, failure);
-    return cheapest(demand, finish_cost);
+        return demand->count ? demand->read[0]->device : placement_of_array(client, type, failure);
+    return group_if_larger(demand, cheapest(demand, finish_cost), type);
 }
 
 uint64_t placement_copied_bytes(struct client *client, const struct request *request,
@@ -319,7 +378,7 @@ uint64_t placement_copied_bytes(struct client *client, const struct request *req
     return copied_bytes(&demand, device);
 }
 
-struct device *placement_of_job(struct client *client, const struct request *request,
+struct device *placement_of_job(struct client *client, struct request *request,
                                 const struct upload *upload, struct failure *failure)
 {
     struct demand demand;

@@ -15,13 +15,15 @@
 
 struct upload;
 
-/* The device for an array of so many bytes that arrives from the client: its home, or another that
- * has room. NULL with OUT_OF_MEMORY. */
-struct device *placement_of_array(struct client *client, uint64_t bytes, struct failure *failure);
+/* The device for an array that arrives from the client: its home, another that has room or, if it
+ * is larger than a device, the group (server/devices/group.h). NULL with OUT_OF_MEMORY. */
+struct device *placement_of_array(struct client *client, const struct array_type *type,
+                                  struct failure *failure);
 
-/* The device for a request that makes a job, whose payloads are in `upload`. NULL with the failure
- * set: its `placement` or its `out` is wrong, or OUT_OF_MEMORY. */
-struct device *placement_of_job(struct client *client, const struct request *request,
+/* The device for a request that makes a job, whose payloads are in `upload`. It may bind links of a
+ * chain (request_chain_bind()). NULL with the failure set: `distribute`, `placement` or `out` is
+ * wrong, or OUT_OF_MEMORY. */
+struct device *placement_of_job(struct client *client, struct request *request,
                                 const struct upload *upload, struct failure *failure);
 
 /* Bytes of the request's inputs that lie on other devices than that, and are copied there. */

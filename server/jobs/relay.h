@@ -1,24 +1,14 @@
-/* Arrays on their way from one device to another, for a task that needs them where it runs: slab by
- * slab through the staging arena, which all workers map, so that the front touches no byte.
- *
- *   worker of `from` ──download──► slab ──upload──► worker of `to`
- *
+/* Inputs of a task that lie on other devices, copied to the task's (server/devices/device_copy.h).
  * A relay begins when its task has been granted all that it waits for, and `from` has arrived. */
 #pragma once
 
-#include "server/devices/field.h"
-#include "server/users/arena.h"
+#include "server/devices/device_copy.h"
 
 struct relay {
     struct relay *next; /* of its task, until all is sent */
-    struct task *task;  /* NULL: it has all, or needs it no longer; the last slab frees the relay */
-    struct user *user;
-    struct arena *arena;
-    struct field *from, *to; /* referenced while there is the task; `to` is the task's own */
-    uint64_t asked;          /* bytes that were ordered from `from`, … */
-    uint64_t sent;           /* … and went on to `to` */
-    uint32_t under_way;      /* slabs that were ordered and have not come */
-    struct slab_waiter waiter;
+    struct task *task;
+    struct field *from, *to;  /* referenced; `to` is the task's own */
+    struct device_copy *copy; /* NULL: it has not begun, or has failed */
 };
 
 /* An array on the task's device, referenced, to which `from` will be copied: one for all of the

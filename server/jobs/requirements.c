@@ -1,6 +1,7 @@
 #include "server/jobs/requirements.h"
 
 #include "protocol/request_job.h"
+#include "server/devices/group.h"
 #include "server/jobs/answer.h"
 #include "server/jobs/jobs.h"
 
@@ -249,6 +250,19 @@ static bool find_one(const struct finding *finding, struct request_link *link,
                        "probes and every do not go together yet");
 }
 
+/* May the job be carried out in the subdomains of the group's members? */
+static bool check_distributed(const struct finding *finding, struct failure *failure)
+{
+    const struct requirements *needs = finding->needs;
+    struct decomposition cut;
+    if (needs->request->report)
+        return failure_set(failure, STATUS_UNSUPPORTED, "report",
+                           "a distributed job cannot have a report; one device can run it, without "
+                           "distribute");
+    return decompose(&needs->job, needs->type.shape[0], finding->device->group->count, &cut,
+                     failure);
+}
+
 /* Do the links keep to the numbers and the work of one job, which all rounds together are, and to
  * the arrays of one answer? */
 static bool check_chain(const struct request_chain *chain, const struct requirements *needs,
@@ -309,6 +323,7 @@ bool requirements_find(const struct jobs *jobs, const struct user *user,
         *finding.needs =
             (struct requirements){.request = link ? &link->request : request, .link = link};
         if (find_one(&finding, link, failure) &&
+            (!device->group || check_distributed(&finding, failure)) &&
             count_block(&block_bytes, &finding.needs->job, failure))
             continue;
         if (chain)

@@ -439,6 +439,7 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
     list_init(&task->small_waiter.link);
     list_init(&task->granted_link);
     entry_init(&task->entry);
+    task->entry.begin = task_begin_run;
     deadline_init(&task->deadline, out_of_time);
     return task;
 }

@@ -59,8 +59,9 @@ struct op {
     struct region_use out_place[AXIS_COUNT];
     uint32_t accesses;                 /* count of: */
     struct access access[OP_ACCESSES]; /* of resident fields that no op before it has; referenced */
-    void *small[OP_READS]; /* inputs that came with the control message; wait for a slab; owned */
-    uint64_t ended;        /* how often it has written its outputs, of more than one time */
+    uint8_t *small[OP_READS]; /* inputs that came with the control message, owned: what of … */
+    uint64_t small_sent[OP_READS]; /* … them has not been sent waits for a slab */
+    uint64_t ended;                /* how often it has written its outputs, of more than one time */
 };
 
 enum task_kind { TASK_OPERATOR, TASK_PUT, TASK_GET, TASK_EXPORT };
@@ -149,6 +150,8 @@ extern const struct device_events task_events;
 void task_begin(struct task *task);
 /* Go on with a task for which nothing may be awaited any more. */
 void task_proceed(struct task *task);
+/* The turn of a task's entry has come. */
+void task_begin_run(struct entry *entry);
 /* Run what can run on the device. */
 void task_dispatch(struct device *device);
 /* Hand an order of the task to its device, under that id. */

@@ -149,22 +149,26 @@ static void make_ready(struct task *task)
     task_dispatch(task->device);
 }
 
-/* Send small inputs on their way; false: no slab for the next one yet. */
+/* Send small inputs on their way, each part of a distributed one by itself; false: no slab for the
+ * next one yet. */
 static bool upload_small(struct op *op)
 {
     struct arena *arena = &op->task->jobs->devices->arena;
     struct slab *slab;
     for (int i = 0; i < OP_READS; i++) {
-        if (!op->small[i])
-            continue;
-        if (!arena_take(arena, op->task->user, SHARE_UPLOAD, 1, &slab))
-            return false;
         struct field *field = op->read[i];
-        const uint64_t bytes = field->type.bytes;
-        memcpy(arena_memory_to_write(arena, slab, bytes), op->small[i], bytes);
-        free(op->small[i]);
-        op->small[i] = NULL;
-        device_upload(field, 0, slab, bytes);
+        while (op->small[i]) {
+            if (!arena_take(arena, op->task->user, SHARE_UPLOAD, 1, &slab))
+                return false;
+            const uint64_t at = op->small_sent[i], bytes = field_stretch(field, at);
+            memcpy(arena_memory_to_write(arena, slab, bytes), op->small[i] + at, bytes);
+            op->small_sent[i] += bytes;
+            if (op->small_sent[i] == field->type.bytes) {
+                free(op->small[i]);
+                op->small[i] = NULL;
+            }
+            device_upload(field, at, slab, bytes);
+        }
     }
     return true;
 }
@@ -204,7 +208,7 @@ static void put_arrived(struct task *task)
 {
     task_trace_begin(task);
     task_trace_finished(task, NULL);
-    if (task->op->in[0]->refused)
+    if (field_is_refused(task->op->in[0]))
         task_fail(task, STATUS_OUT_OF_MEMORY, "the device could not allocate the field");
     else
         task_succeed(task);
@@ -316,26 +320,30 @@ void task_order(struct task *task, struct order *order, uint64_t id)
     device_order(task->device, order);
 }
 
+void task_begin_run(struct entry *entry)
+{
+    struct task *task = LIST_ENTRY(entry, struct task, entry);
+    task_step(task, TASK_HAND_OVER);
+    task_trace_begin(task);
+    for (uint32_t k = 0; k < task->count; k++)
+        for (int i = 0; i < OPERANDS; i++)
+            if (task->op[k].operand_place[i].region)
+                device_copy_operand(task->device, task->op[k].operand[i],
+                                    &task->op[k].operand_place[i]);
+    if (task->script) {
+        script_go_on(task);
+        return;
+    }
+    op_order(task->op, &task->order);
+    task_order(task, &task->order, task->id);
+}
+
 void task_dispatch(struct device *device)
 {
     if (device->state == DEVICE_CLOSED || device->losing)
         return;
-    for (struct entry *entry; (entry = schedule_next(&device->schedule));) {
-        struct task *task = LIST_ENTRY(entry, struct task, entry);
-        task_step(task, TASK_HAND_OVER);
-        task_trace_begin(task);
-        for (uint32_t k = 0; k < task->count; k++)
-            for (int i = 0; i < OPERANDS; i++)
-                if (task->op[k].operand_place[i].region)
-                    device_copy_operand(device, task->op[k].operand[i],
-                                        &task->op[k].operand_place[i]);
-        if (task->script) {
-            script_go_on(task);
-            continue;
-        }
-        op_order(task->op, &task->order);
-        task_order(task, &task->order, task->id);
-    }
+    for (struct entry *entry; (entry = schedule_next(&device->schedule));)
+        entry->begin(entry);
 }
 
 static void on_progress(struct order *order, uint64_t passes)
@@ -381,7 +389,7 @@ static void on_finished(struct order *order, enum status status, const struct ch
         task_part_ended(task);
     } else if (task->stop)
         task_fail_stopped(task);
-    else if (task->kind == TASK_PUT && task->op->in[0]->refused)
+    else if (task->kind == TASK_PUT && field_is_refused(task->op->in[0]))
         task_fail(task, STATUS_OUT_OF_MEMORY, "the device could not allocate the field");
     else if (status == STATUS_OK)
         task_succeed(task);
@@ -427,4 +435,5 @@ const struct device_events task_events = {.granted = on_granted,
                                           .copied = on_copied,
                                           .progress = on_progress,
                                           .finished = on_finished,
-                                          .worker_lost = on_worker_lost};
+                                          .worker_lost = on_worker_lost,
+                                          .dispatch = task_dispatch};

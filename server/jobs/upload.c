@@ -114,7 +114,7 @@ static void begin_numbers(struct upload *upload, struct arrival *arrival)
 static void begin_field(struct upload *upload, struct arrival *arrival,
                         const struct array_type *type)
 {
-    struct device *device = placement_of_array(upload->client, type->bytes, &upload->failure);
+    struct device *device = placement_of_array(upload->client, type, &upload->failure);
     if (device)
         arrival->field = field_new(device, upload->client->user, type, &upload->failure);
 }
@@ -232,7 +232,11 @@ void *upload_place(struct upload *upload, uint64_t due, size_t *room)
         arena_wait(arena, &upload->waiter);
         return NULL;
     }
-    const uint64_t space = arena->slab_bytes - upload->slab_fill;
+    /* A slab's bytes go to one device. */
+    const uint64_t begin = arrival->placed - upload->slab_fill;
+    const uint64_t piece = field_stretch(arrival->field, begin);
+    const uint64_t most = piece < arena->slab_bytes ? piece : arena->slab_bytes;
+    const uint64_t space = most - upload->slab_fill;
     *room = (size_t)(due < space ? due : space);
     return arena_memory_to_write(arena, upload->slab, upload->slab_fill + *room) +
            upload->slab_fill;
@@ -247,7 +251,8 @@ void upload_placed(struct upload *upload, size_t bytes)
     if (!upload->slab)
         return;
     upload->slab_fill += (uint32_t)bytes;
-    if (upload->slab_fill == arena_of(upload)->slab_bytes || arrival->placed == arrival->expected)
+    if (upload->slab_fill == arena_of(upload)->slab_bytes ||
+        upload->slab_fill == field_stretch(arrival->field, arrival->placed - upload->slab_fill))
         upload_flush(upload);
 }
 

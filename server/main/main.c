@@ -5,6 +5,7 @@
  */
 #include "base/log.h"
 #include "base/signals.h"
+#include "server/devices/group.h"
 #include "server/io/connection.h"
 #include "server/io/io.h"
 #include "server/jobs/task.h"
@@ -191,8 +192,12 @@ static void on_device_settled(struct device *device, bool ready)
         server_stop(server, EXIT_START);
     }
     LIST_EACH (const struct device, other, &server->devices.list, link)
-        if (!other->once_ready)
+        if (!other->group && !other->once_ready)
             return;
+    if (!group_find(&server->devices) && !group_open(&server->devices)) {
+        server_stop(server, EXIT_START);
+        return;
+    }
     serve_clients(server);
 }
 

@@ -14,7 +14,8 @@
 enum share { SHARE_UPLOAD, SHARE_REPLY, SHARE_COUNT };
 
 struct slab {
-    struct list link; /* free, or in its device's list of copies */
+    struct mailbox *mailbox; /* whose slot it is (server/devices/mailbox.h); NULL: the arena's */
+    struct list link;        /* free, or in its device's list of copies */
     uint32_t number;
     enum share share;
     struct user *user;      /* its holder; NULL: free */
@@ -24,6 +25,8 @@ struct slab {
     bool goes_up;           /* to the array; else from it */
     struct field *field;    /* that array; referenced */
     uint64_t offset, bytes; /* in it */
+    struct field *part;     /* the array of one device that has them, referenced: `field` or … */
+    uint64_t part_offset;   /* … a part of it; and where they begin there */
     struct record record;   /* in the user's send window */
     void (*copied)(struct slab *slab, void *context, bool ok); /* from the array */
     void *context;

@@ -71,6 +71,8 @@ struct entry {
     uint64_t arrival; /* a number that rises */
     int64_t cost_ns;  /* estimated */
     bool rests;       /* handed over, and for now it wants nothing of the device */
+    /* Hand it over: its turn has come. The caller of schedule_next() calls it. */
+    void (*begin)(struct entry *entry);
 };
 
 void schedule_init(struct schedule *schedule, uint64_t (*clock)(void));

@@ -373,7 +373,7 @@ class Daemon:
     def worker_pids(self):
         """Once every device has a worker: a pid of 0 would stand for the tests themselves."""
         def pids():
-            found = [device["pid"] for device in self.info()["devices"]]
+            found = [device["pid"] for device in self.info()["devices"] if device["name"] != "distributed"]
             return all(found) and found
         return eventually(pids, "a worker of every device")
 

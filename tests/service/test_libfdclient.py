@@ -38,7 +38,7 @@ class Params(ctypes.Structure):
                 ("progress", ctypes.c_bool), ("every", ctypes.c_uint64), ("snapshot", ctypes.c_char_p),
                 ("ops", ctypes.c_char_p), ("repeat", ctypes.c_uint64),
                 ("report", ctypes.c_bool), ("dry_run", ctypes.c_bool), ("priority", ctypes.c_int),
-                ("placement", ctypes.c_char_p), ("timeout_us", ctypes.c_uint64), ("detach", ctypes.c_bool), ("out_is_field", ctypes.c_bool),
+                ("placement", ctypes.c_char_p), ("distribute", ctypes.c_bool), ("timeout_us", ctypes.c_uint64), ("detach", ctypes.c_bool), ("out_is_field", ctypes.c_bool),
                 ("out_field", ctypes.c_uint64 * 3), ("after", ctypes.c_uint64), ("limit", ctypes.c_uint64)]
 
 

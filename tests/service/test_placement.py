@@ -13,7 +13,8 @@ HERE, THERE = "host", "host:1"
 
 @pytest.fixture(scope="module")
 def daemon():
-    with Daemon("--mode", "0666", "--staging-bytes", 16 * MiB, device="host,host") as running:
+    """Inputs go from one device to another through the staging arena: test_distributed.py has mailboxes."""
+    with Daemon("--mode", "0666", "--staging-bytes", 16 * MiB, "--mailbox-bytes", 0, device="host,host") as running:
         yield running
 
 

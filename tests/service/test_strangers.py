@@ -156,4 +156,5 @@ def test_others_wait_for_one_plan_of_a_user_with_ever_new_coordinates(chained):
             eventually(lambda: client.call("stats")["queue"]["running"], "a plan is being made")
             assert client.out("laplacian", f=wave(8, 8)).shape == (8, 8)
             stats = client.call("stats")
-            assert stats["totals"]["done"] - stats["user"]["done"] <= 2 + 1 and jobs_under_way(stats) >= 1
+            # Of a put and eight plans; some may end between the answer and the look at them.
+            assert stats["totals"]["done"] - stats["user"]["done"] <= 6 and jobs_under_way(stats) >= 1

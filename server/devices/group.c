@@ -1,0 +1,363 @@
+#include "server/devices/group_run.h"
+
+#include "base/log.h"
+#include "server/devices/mailbox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t group_run_bytes(const struct group *group)
+{
+    return sizeof(struct group_run) + group->count * sizeof(struct group_part);
+}
+
+struct field *group_run_use(struct field *field)
+{
+    if (!field)
+        return NULL;
+    field->parts->runs++;
+    return field_reference(field);
+}
+
+/* A lost array gives its parts back once no run's orders use them. */
+void group_run_let_go(struct field *field)
+{
+    if (!field)
+        return;
+    if (--field->parts->runs == 0 && field->lost)
+        field_drop_parts(field);
+    field_release(field);
+}
+
+static void cancel_parts(struct group_run *run)
+{
+    const struct group *group = run->device->group;
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct group_part *part = &run->part[i];
+        if (part->state == PART_WAITS)
+            group_part_ended(part, 0);
+        else if (part->state == PART_HANDED_OVER && !part->order.stopped)
+            device_cancel(part->member, &part->order);
+    }
+}
+
+void group_part_finished(struct order *order, enum status status,
+                         const struct channel_message *said)
+{
+    struct group_run *run = order->run;
+    struct group_part *part = LIST_ENTRY(order, struct group_part, order);
+    struct device *member = part->member;
+    const uint64_t device_us = said ? said->u.job.device_us : 0;
+    if (status == STATUS_OK && order->kind == ORDER_RUN)
+        schedule_learn(&run->user->part[member->number]->flow, order->job, device_us);
+    group_part_ended(part, device_us);
+    if (status != STATUS_OK)
+        group_run_fail(run, status);
+    if (device_us > run->round_us)
+        run->round_us = device_us;
+    run->passes_begun |= said && said->u.job.done > 0;
+    group_settle(run->device);
+    member->devices->events->dispatch(member);
+}
+
+static void free_run(struct group_run *run)
+{
+    const struct group *group = run->device->group;
+    list_remove(&run->link);
+    for (int i = 0; i < RUN_ARRAYS; i++)
+        group_run_let_go(run->array[i]);
+    for (uint32_t i = 0; i < group->count; i++)
+        free(run->part[i].block);
+    free(run);
+}
+
+static void finish(struct group_run *run)
+{
+    struct device *device = run->device;
+    struct order *order = run->order;
+    const enum status status = run->status;
+    const struct channel_message said = {
+        .type = CHANNEL_FINISHED,
+        .u.job = {.done = run->passes_begun, .device_us = run->device_us + run->round_us}};
+    if (order)
+        order->measured = run->measured;
+    free_run(run);
+    if (!order)
+        return;
+    order->id = 0;
+    device->devices->events->finished(order, status, &said);
+}
+
+static bool reads(const struct group_run *run, const struct field *field)
+{
+    bool reads = false;
+    for (int i = 0; i < RUN_INPUTS; i++)
+        reads = reads || group_run_input(run, i) == field;
+    return reads;
+}
+
+/* Is an input still arriving, or are its ghost planes, or would this run exchange ghost planes that
+ * another run reads? */
+static bool inputs_wait(const struct group_run *run)
+{
+    for (int i = 0; i < RUN_INPUTS; i++) {
+        const struct field *field = group_run_input(run, i);
+        if (field && field->copies)
+            return true;
+        LIST_EACH (const struct group_run, other, &run->device->group->runs, link) {
+            const bool at_work = other != run && other->phase != GROUP_WAITING;
+            if (field && at_work && reads(other, field) &&
+                (other->phase == GROUP_EXCHANGING || group_run_needs(run, field)))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Must it wait for an earlier run of its task, or for its inputs? */
+static bool must_wait(const struct group_run *run)
+{
+    LIST_EACH (const struct group_run, other, &run->device->group->runs, link) {
+        if (other == run)
+            break;
+        if (other->task == run->task)
+            return true;
+    }
+    return inputs_wait(run);
+}
+
+/* Take the run one step further. False: it waits for its parts, its copies or another run, or it
+ * has ended but must not be finished yet. */
+static bool go_on(struct group_run *run, bool may_finish)
+{
+    const bool stopped = !run->order || run->order->stopped;
+    if (stopped)
+        group_run_fail(run, STATUS_CANCELLED);
+    if (run->status != STATUS_OK)
+        cancel_parts(run);
+    if (run->under_way)
+        return false;
+    const bool ended =
+        run->status != STATUS_OK || (run->phase == GROUP_COMPUTING && group_round_end(run));
+    if (ended) {
+        if (may_finish)
+            finish(run);
+        return may_finish;
+    }
+    if (run->phase == GROUP_WAITING && must_wait(run))
+        return false;
+    if (run->phase == GROUP_EXCHANGING)
+        group_round_order(run);
+    else
+        group_round_begin(run);
+    return true;
+}
+
+/* A run that ends may free others, and bring new ones: the scan begins anew after each change. */
+void group_settle(struct device *device)
+{
+    struct group *group = device->group;
+    if (group->settling)
+        return;
+    group->settling = true;
+    struct list *link = group->runs.next;
+    while (link != &group->runs) {
+        struct group_run *run = LIST_ENTRY(link, struct group_run, link);
+        link = go_on(run, true) ? group->runs.next : link->next;
+    }
+    group->settling = false;
+}
+
+void group_arrived(const struct field *field)
+{
+    group_settle(field->device);
+}
+
+void group_flush(struct device *device)
+{
+    struct group *group = device->group;
+    while (group->abandoned) {
+        struct order *order = group->abandoned;
+        group->abandoned = order->next_running;
+        order->id = 0;
+        device->devices->events->finished(order, STATUS_OUT_OF_MEMORY, NULL);
+    }
+    group_settle(device);
+}
+
+/* A member's worker ends itself if an array has another size than its job's. */
+static bool are_cut_alike(const struct group_run *run)
+{
+    const struct field_parts *first = run->in[0]->parts;
+    bool alike = true;
+    for (int i = 0; i < RUN_ARRAYS; i++) {
+        const struct field_parts *parts = run->array[i] ? run->array[i]->parts : first;
+        alike = alike && parts->is_cut && parts->planes == first->planes &&
+                parts->plane_bytes == first->plane_bytes;
+    }
+    return alike;
+}
+
+void group_order(struct device *device, struct order *order)
+{
+    struct group *group = device->group;
+    struct failure failure = {0};
+    struct group_run *run = calloc(1, group_run_bytes(group));
+    order->stopped = false;
+    if (!run) {
+        order->next_running = group->abandoned;
+        group->abandoned = order;
+        return;
+    }
+    run->device = device;
+    run->order = order;
+    run->task = order->task;
+    run->user = order->user;
+    run->measured = measured_none();
+    memcpy(run->in, order->in, sizeof run->in);
+    memcpy(run->out, order->out, sizeof run->out);
+    memcpy(run->scratch, order->scratch, sizeof run->scratch);
+    memcpy(run->operand, order->operand, sizeof run->operand);
+    for (int i = 0; i < RUN_ARRAYS; i++)
+        group_run_use(run->array[i]);
+    list_push(&group->runs, &run->link);
+    /* Admission has decomposed the job, whose steps and numbers alone may have changed since. */
+    if (order->kind == ORDER_RUN &&
+        !decompose(order->job, order->in[0]->parts->planes, group->count, &run->cut, &failure))
+        group_run_fail(run, failure.code);
+    else if (order->kind == ORDER_RUN && !are_cut_alike(run))
+        group_run_fail(run, STATUS_INTERNAL);
+    const bool settles = group->settling;
+    group->settling = true; /* its task is not to hear of its end before this returns */
+    while (!settles && go_on(run, false))
+        ;
+    group->settling = settles;
+}
+
+/* --- the group and its members --- */
+
+bool group_cuts(const struct device *group, const struct array_type *type)
+{
+    return type->dimensions && subdomain_fits(type->shape[0], group->group->count);
+}
+
+struct device *group_find(const struct devices *devices)
+{
+    LIST_EACH (struct device, device, &devices->list, link)
+        if (device->group)
+            return device;
+    return NULL;
+}
+
+/* Become ready if all members are. */
+static void become_ready(struct device *device)
+{
+    const struct group *group = device->group;
+    device->memory_bytes = 0;
+    device->info.units = 0;
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct device *member = group->member[i];
+        if (member->state != DEVICE_READY)
+            return;
+        device->memory_bytes += member->memory_bytes;
+        device->info.units += member->info.units;
+    }
+    device->state = DEVICE_READY;
+    device->ready_ns = uv_hrtime();
+}
+
+/* The group that the device is a member of; NULL: none. */
+static struct device *group_of(const struct device *member)
+{
+    struct device *device = group_find(member->devices);
+    for (uint32_t i = 0; device && i < device->group->count; i++)
+        if (device->group->member[i] == member)
+            return device;
+    return NULL;
+}
+
+void group_member_ready(const struct device *member)
+{
+    struct device *device = group_of(member);
+    if (device)
+        become_ready(device);
+}
+
+void group_lose(const struct device *member)
+{
+    struct device *device = group_of(member);
+    if (!device)
+        return;
+    if (device->state != DEVICE_CLOSED)
+        device->state = DEVICE_DOWN;
+    device->generation++;
+    device->losing = true;
+    device->group->abandoned = NULL;
+    LIST_EACH (struct group_run, run, &device->group->runs, link) {
+        run->order = NULL;
+        for (uint32_t i = 0; i < device->group->count; i++)
+            if (device->group->member[i] == member || run->part[i].state == PART_WAITS)
+                group_part_ended(&run->part[i], 0);
+    }
+    LIST_EACH (struct field, field, &device->arrays, device_link) {
+        field_lose(field);
+        if (!field->parts->runs)
+            field_drop_parts(field);
+    }
+}
+
+void group_lost(const struct device *member)
+{
+    struct device *device = group_of(member);
+    if (!device)
+        return;
+    group_settle(device);
+    device->devices->events->worker_lost(device);
+}
+
+/* The devices of the first kind of which there are several. */
+static void find_members(const struct devices *devices, struct group *group)
+{
+    LIST_EACH (const struct device, first, &devices->list, link) {
+        group->count = 0;
+        LIST_EACH (struct device, device, &devices->list, link)
+            if (group->count < SUBDOMAINS_MOST && strcmp(device->info.kind, first->info.kind) == 0)
+                group->member[group->count++] = device;
+        if (group->count > 1)
+            return;
+    }
+}
+
+bool group_open(struct devices *devices)
+{
+    struct group group = {0};
+    find_members(devices, &group);
+    if (group.count < 2 || devices->count == DEVICES_MOST)
+        return true;
+    struct group *own = calloc(1, sizeof *own);
+    struct device *device = own ? device_new(devices, GROUP_NAME) : NULL;
+    if (!device) {
+        free(own);
+        return false;
+    }
+    *own = group;
+    list_init(&own->runs);
+    device->group = own;
+    memcpy(device->info.kind, group.member[0]->info.kind, sizeof device->info.kind);
+    memcpy(device->info.name, group.member[0]->info.name, sizeof device->info.name);
+    become_ready(device);
+    for (uint32_t i = 0; i < own->count; i++)
+        if (!mailbox_open(own->member[i]))
+            return false;
+    for (uint32_t i = 0; i < own->count; i++)
+        mailbox_worker_ready(own->member[i]);
+    log_info("%s: %u devices of kind %s", device->name, own->count, device->info.kind);
+    return true;
+}
+
+void group_free(struct device *device)
+{
+    LIST_DRAIN (struct group_run, run, &device->group->runs, link)
+        free_run(run);
+    free(device->group);
+}

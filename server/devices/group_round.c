@@ -1,0 +1,260 @@
+#include "server/devices/device_copy.h"
+#include "server/devices/group_run.h"
+
+#include <stdlib.h>
+
+enum { PROGRESS_NS = 100000000 };
+
+/* Set in the ids of orders to members, which no id of a task's order reaches. */
+#define PART_ID (UINT64_C(1) << 61)
+
+void group_run_fail(struct group_run *run, enum status status)
+{
+    run->status = run->status == STATUS_OK ? status : run->status;
+}
+
+/* Which ghost planes have come is unknown: none count. */
+static void fail_exchange(struct group_run *run)
+{
+    group_run_fail(run, STATUS_OUT_OF_MEMORY);
+    for (int i = 0; i < RUN_INPUTS; i++)
+        if (group_run_input(run, i))
+            group_run_input(run, i)->parts->ghosts = 0;
+}
+
+static void on_exchanged(void *context, bool ok)
+{
+    struct group_run *run = context;
+    run->under_way--;
+    if (!ok)
+        fail_exchange(run);
+    group_settle(run->device);
+}
+
+/* Copy planes of one part beside another's cut; from and to: planes of the parts' arrays. */
+static void copy_planes(struct group_run *run, const struct field *field, uint32_t from_part,
+                        uint64_t from, uint32_t to_part, uint64_t to, uint64_t planes)
+{
+    const struct field_parts *parts = field->parts;
+    struct device_copy *copy;
+    run->under_way++;
+    if (!device_copy_begin(&copy, parts->at[from_part], from * parts->plane_bytes,
+                           parts->at[to_part], to * parts->plane_bytes, planes * parts->plane_bytes,
+                           on_exchanged, run)) {
+        run->under_way--;
+        fail_exchange(run);
+    }
+}
+
+/* The ghost planes beside a cut, of both subdomains: i and the next one. */
+static void exchange_cut(struct group_run *run, const struct field *field, uint32_t i,
+                         uint64_t ghosts)
+{
+    const struct decomposition *cut = &run->cut;
+    const uint32_t next = (i + 1) % cut->count;
+    const struct subdomain own = subdomain_of(cut->planes, cut->count, i);
+    const uint64_t end = SUBDOMAIN_GHOSTS + own.end - own.begin;
+    const uint64_t repeated = next == 0 && cut->endpoint; /* the last plane is the first */
+    copy_planes(run, field, i, end - repeated - ghosts, next, SUBDOMAIN_GHOSTS - ghosts, ghosts);
+    copy_planes(run, field, next, SUBDOMAIN_GHOSTS + repeated, i, end, ghosts);
+}
+
+/* Do so many planes beside the cuts of an array hold the neighbours'? */
+static bool has_ghosts(const struct group_run *run, const struct field *field, uint64_t ghosts)
+{
+    const struct decomposition *cut = &run->cut;
+    const struct field_parts *parts = field->parts;
+    return cut->axis == AXIS_COUNT || ghosts == 0 ||
+           (parts->ghosts >= ghosts &&
+            (!cut->wraps || (parts->wraps && parts->endpoint == cut->endpoint)));
+}
+
+static void exchange(struct group_run *run, struct field *field, uint64_t ghosts)
+{
+    const struct decomposition *cut = &run->cut;
+    for (uint32_t i = 0; i < cut->count; i++)
+        if (decomposition_cuts(cut, i, SIDE_HIGH))
+            exchange_cut(run, field, i, ghosts);
+    field->parts->ghosts = ghosts;
+    field->parts->wraps = cut->wraps;
+    field->parts->endpoint = cut->endpoint;
+}
+
+struct field *group_run_input(const struct group_run *run, int i)
+{
+    return i < AXIS_COUNT ? run->in[i]
+                          : run->operand[i == AXIS_COUNT ? OPERAND_COEFFICIENT : OPERAND_SOURCE];
+}
+
+static uint64_t next_steps(const struct group_run *run)
+{
+    const uint64_t left = run->order->job->steps - run->done;
+    return left < run->cut.round ? left : run->cut.round;
+}
+
+bool group_run_needs(const struct group_run *run, const struct field *field)
+{
+    return run->order->kind == ORDER_RUN &&
+           !has_ghosts(run, field, decomposition_ghosts(&run->cut, next_steps(run)));
+}
+
+static struct field *part_of(const struct field *field, uint32_t i)
+{
+    return field ? field->parts->at[i] : NULL;
+}
+
+/* Set the bytes of a member's arrays before and behind those of its order, which begins `ahead`
+ * planes before the own planes. */
+static void set_ends(struct order *order, const struct field *array, uint64_t ahead, uint64_t bytes)
+{
+    order->ahead = (SUBDOMAIN_GHOSTS - ahead) * array->parts->plane_bytes;
+    order->behind = order->in[0]->type.bytes - order->ahead - bytes;
+}
+
+/* False: no memory. */
+static bool set_part(struct group_run *run, uint32_t i)
+{
+    const struct order *whole = run->order;
+    struct group_part *part = &run->part[i];
+    struct order *order = &part->order;
+    part->member = run->device->group->member[i];
+    *order = (struct order){.run = run, .user = run->user, .kind = whole->kind};
+    for (int k = 0; k < AXIS_COUNT; k++) {
+        order->in[k] = part_of(run->in[k], i);
+        order->out[k] = part_of(run->out[k], i);
+        order->scratch[k] = part_of(run->scratch[k], i);
+    }
+    for (int k = 0; k < OPERANDS; k++)
+        order->operand[k] = part_of(run->operand[k], i);
+    if (whole->kind == ORDER_MEASURE) {
+        const struct field_parts *parts = run->in[0]->parts;
+        const struct subdomain own = subdomain_of(parts->planes, parts->count, i);
+        set_ends(order, run->in[0], 0, (own.end - own.begin) * parts->plane_bytes);
+        return true;
+    }
+    decomposition_job(&run->cut, whole->job, i, run->steps, &part->job);
+    set_ends(order, run->in[0], part->job.ahead, job_bytes(&part->job.job));
+    free(part->block);
+    part->block = NULL;
+    if (part->job.job.more.block_bytes) {
+        if (!(part->block = malloc(part->job.job.more.block_bytes)))
+            return false;
+        decomposition_block(&run->cut, whole->job, whole->block, i, &part->job, part->block);
+    }
+    order->job = &part->job.job;
+    order->block = part->block;
+    return true;
+}
+
+/* Their ghost planes are no longer what the neighbours hold, once these are written. */
+static void spoil_ghosts(struct field *const *fields, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (fields[i])
+            fields[i]->parts->ghosts = 0;
+}
+
+static void begin_part(struct entry *entry)
+{
+    struct group_part *part = LIST_ENTRY(entry, struct group_part, entry);
+    struct order *order = &part->order;
+    part->state = PART_HANDED_OVER;
+    order->id = PART_ID | ++part->member->devices->last_part;
+    order->is_short = schedule_is_short(entry);
+    device_order(part->member, order);
+    device_flush(part->member);
+}
+
+/* Its cost is that of its job or, of a measure, of a copy. */
+static void wait_for_turn(struct group_run *run, struct group_part *part)
+{
+    struct flow *flow = &run->user->part[part->member->number]->flow;
+    const struct job *job = part->order.job;
+    entry_init(&part->entry);
+    part->entry.begin = begin_part;
+    part->entry.arrival = run->order->id;
+    part->entry.cost_ns = job ? schedule_estimate(flow, job) + schedule_plan(flow, job)
+                              : schedule_copy(part->order.in[0]->type.bytes);
+    part->state = PART_WAITS;
+    run->under_way++;
+    schedule_add(&part->member->schedule, flow, &part->entry);
+}
+
+void group_part_ended(struct group_part *part, uint64_t device_us)
+{
+    if (part->state == PART_WAITS)
+        schedule_remove(&part->member->schedule, &part->entry);
+    else if (part->state == PART_HANDED_OVER)
+        schedule_done(&part->member->schedule, &part->entry, schedule_time(device_us));
+    else
+        return;
+    part->state = PART_ENDED;
+    part->order.run->under_way--;
+}
+
+void group_round_order(struct group_run *run)
+{
+    const struct group *group = run->device->group;
+    struct devices *devices = run->device->devices;
+    run->phase = GROUP_COMPUTING;
+    for (uint32_t i = 0; i < group->count; i++)
+        if (!set_part(run, i)) {
+            group_run_fail(run, STATUS_OUT_OF_MEMORY);
+            return;
+        }
+    spoil_ghosts(run->out, AXIS_COUNT);
+    spoil_ghosts(run->scratch, AXIS_COUNT);
+    for (uint32_t i = 0; i < group->count; i++)
+        wait_for_turn(run, &run->part[i]);
+    for (uint32_t i = 0; i < group->count; i++)
+        devices->events->dispatch(group->member[i]);
+}
+
+/* κ and the source do not change between rounds, and other runs may read them: all of their ghost
+ * planes come at once. */
+void group_round_begin(struct group_run *run)
+{
+    run->phase = GROUP_EXCHANGING;
+    if (run->order->kind != ORDER_RUN)
+        return;
+    run->steps = next_steps(run);
+    const uint64_t ghosts = decomposition_ghosts(&run->cut, run->steps);
+    for (int i = 0; i < RUN_INPUTS; i++) {
+        struct field *field = group_run_input(run, i);
+        if (field && !has_ghosts(run, field, ghosts))
+            exchange(run, field, i < AXIS_COUNT ? ghosts : SUBDOMAIN_GHOSTS);
+    }
+}
+
+static void merge_measured(struct group_run *run)
+{
+    for (uint32_t i = 0; i < run->device->group->count; i++)
+        measured_join(&run->measured, &run->part[i].order.measured);
+}
+
+/* All parts of a round have ended well. True: it was the last one. */
+bool group_round_end(struct group_run *run)
+{
+    struct order *order = run->order;
+    run->device_us += run->round_us;
+    run->round_us = 0;
+    if (order->kind == ORDER_MEASURE) {
+        merge_measured(run);
+        return true;
+    }
+    run->done += run->steps;
+    if (run->done == order->job->steps)
+        return true;
+    if (run->in[0] != run->out[0]) { /* the next one begins from the result */
+        group_run_let_go(run->in[0]);
+        run->in[0] = group_run_use(run->out[0]);
+    }
+    struct job done = *order->job;
+    done.steps = run->done;
+    const uint64_t now_ns = uv_hrtime();
+    if (order->progress && now_ns - run->told_ns >= PROGRESS_NS) {
+        run->told_ns = now_ns;
+        run->device->devices->events->progress(order, job_passes(&done));
+    }
+    return false;
+}

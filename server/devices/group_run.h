@@ -1,0 +1,72 @@
+/* An order to a group on its way through its rounds: group.c takes it on and ends it, group_round.c
+ * has what a round does. */
+#pragma once
+
+#include "server/devices/group.h"
+
+enum { RUN_ARRAYS = 3 * AXIS_COUNT + OPERANDS, RUN_INPUTS = AXIS_COUNT + 2 };
+
+/* A member's part of a round. It waits in the member's schedule for its turn, as a task does. */
+struct group_part {
+    struct entry entry; /* in the member's schedule */
+    struct device *member;
+    enum { PART_ENDED, PART_WAITS, PART_HANDED_OVER } state;
+    struct order order;
+    struct subdomain_job job;
+    uint8_t *block; /* owned */
+};
+
+/* An order to the group until all of its parts have ended. */
+struct group_run {
+    struct list link;
+    struct device *device;   /* the group's */
+    struct order *order;     /* NULL: a member was lost, and its task fails */
+    const struct task *task; /* whose order it was; not looked into */
+    struct user *user;
+    struct decomposition cut; /* of a RUN */
+    /* The order's, all referenced: */
+    union {
+        struct {
+            struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT];
+            struct field *operand[OPERANDS];
+        };
+        struct field *array[RUN_ARRAYS];
+    };
+    enum { GROUP_WAITING, GROUP_EXCHANGING, GROUP_COMPUTING } phase;
+    uint64_t done, steps; /* steps that are done, and those of this round */
+    uint32_t under_way;   /* orders to members, and copies */
+    enum status status;
+    bool passes_begun;
+    uint64_t round_us, device_us; /* the slowest part's of this round; of the rounds before it */
+    uint64_t told_ns;             /* when its task last heard of progress */
+    struct measured measured;
+    struct group_part part[]; /* one of each member */
+};
+
+/* Number i, below RUN_INPUTS, of the arrays that it reads: the components of f, κ and the source.
+ * NULL: it has none such. */
+struct field *group_run_input(const struct group_run *run, int i);
+
+/* Does its next round need ghost planes of the array that are not there? */
+bool group_run_needs(const struct group_run *run, const struct field *field);
+
+/* The first failure of a run is its status. */
+void group_run_fail(struct group_run *run, enum status status);
+
+/* Reference an array for a run, and release it; NULL is allowed. */
+struct field *group_run_use(struct field *field);
+void group_run_let_go(struct field *field);
+
+/* Begin the exchange of the ghost planes that the next round needs. */
+void group_round_begin(struct group_run *run);
+/* They have come: give each member its order, or fail the run. */
+void group_round_order(struct group_run *run);
+/* All parts have ended well. True: it was the last round. */
+bool group_round_end(struct group_run *run);
+
+/* Take the part, which has ended or is given up, out of the member's schedule. Once for each; later
+ * calls change nothing. */
+void group_part_ended(struct group_part *part, uint64_t device_us);
+
+/* Take the group's runs on as far as they go; finished() is called for those that end. */
+void group_settle(struct device *device);

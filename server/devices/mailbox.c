@@ -1,0 +1,259 @@
+#include "server/devices/mailbox.h"
+
+#include "base/log.h"
+#include "server/devices/group.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct group *group_of(const struct device *device)
+{
+    struct device *found = group_find(device->devices);
+    return found ? found->group : NULL;
+}
+
+bool mailbox_open(struct device *device)
+{
+    const uint64_t bytes = device->devices->config->mailbox_bytes / MAILBOX_GRAIN * MAILBOX_GRAIN;
+    if (!bytes)
+        return true;
+    struct mailbox *mailbox = calloc(1, sizeof *mailbox);
+    struct slab *slots = calloc(MAILBOX_SLOTS, sizeof *slots);
+    if (!mailbox || !slots) {
+        free(mailbox);
+        free(slots);
+        return false;
+    }
+    mailbox->device = device;
+    mailbox->descriptor = -1;
+    mailbox->bytes = bytes;
+    mailbox->slot = slots;
+    list_init(&mailbox->free);
+    list_init(&mailbox->waiting);
+    for (uint32_t i = 0; i < MAILBOX_SLOTS; i++) {
+        slots[i].number = i;
+        slots[i].mailbox = mailbox;
+        list_push(&mailbox->free, &slots[i].link);
+    }
+    device->mailbox = mailbox;
+    return true;
+}
+
+static void close_descriptor(struct mailbox *mailbox)
+{
+    if (mailbox->descriptor >= 0)
+        close(mailbox->descriptor);
+    mailbox->descriptor = -1;
+}
+
+void mailbox_free(struct device *device)
+{
+    if (!device->mailbox)
+        return;
+    close_descriptor(device->mailbox);
+    free(device->mailbox->slot);
+    free(device->mailbox);
+}
+
+bool mailbox_reaches(const struct device *from, const struct device *to)
+{
+    const struct mailbox *mailbox = to->mailbox;
+    return mailbox && mailbox->state == MAILBOX_OPEN &&
+           mailbox->known[from->number] == MAILBOX_MAPPED &&
+           mailbox->known[to->number] == MAILBOX_MAPPED;
+}
+
+/* --- slots --- */
+
+struct slab *mailbox_take(struct device *device, struct user *user)
+{
+    struct mailbox *mailbox = device->mailbox;
+    struct slab *slot = LIST_TAKE(&mailbox->free, struct slab, link);
+    if (!slot)
+        return NULL;
+    slot->user = user;
+    mailbox->taken++;
+    return slot;
+}
+
+void mailbox_wait(struct device *device, struct slab_waiter *waiter)
+{
+    if (list_empty(&waiter->link))
+        list_push(&device->mailbox->waiting, &waiter->link);
+}
+
+static void wake_all(struct mailbox *mailbox)
+{
+    struct list woken;
+    list_init(&woken);
+    list_move(&mailbox->waiting, &woken);
+    LIST_DRAIN (struct slab_waiter, waiter, &woken, link)
+        waiter->ready(waiter);
+}
+
+static void settle(struct mailbox *mailbox);
+
+void mailbox_release(struct slab *slot)
+{
+    struct mailbox *mailbox = slot->mailbox;
+    slot->user = NULL;
+    mailbox->taken--;
+    list_push(&mailbox->free, &slot->link);
+    struct slab_waiter *waiter = LIST_TAKE(&mailbox->waiting, struct slab_waiter, link);
+    if (waiter)
+        waiter->ready(waiter);
+    settle(mailbox);
+}
+
+uint64_t mailbox_slot_bytes(const struct device *device)
+{
+    return device->mailbox->bytes / MAILBOX_SLOTS;
+}
+
+uint64_t mailbox_offset(const struct slab *slot)
+{
+    return slot->number * mailbox_slot_bytes(slot->mailbox->device);
+}
+
+uint64_t mailbox_slot_number(const struct slab *slot)
+{
+    return (uint64_t)slot->mailbox->device->number * MAILBOX_SLOTS + slot->number;
+}
+
+struct slab *mailbox_slot(const struct device *device, uint64_t number)
+{
+    const struct group *group = group_of(device);
+    const uint64_t member = number / MAILBOX_SLOTS;
+    for (uint32_t i = 0; group && i < group->count; i++)
+        if (group->member[i]->number == member && group->member[i]->mailbox)
+            return &group->member[i]->mailbox->slot[number % MAILBOX_SLOTS];
+    return NULL;
+}
+
+/* --- workers --- */
+
+/* Let the device's worker map it; without a descriptor now, when the next worker becomes ready. */
+static void tell(struct mailbox *mailbox, struct device *device)
+{
+    const int descriptor = fcntl(mailbox->descriptor, F_DUPFD_CLOEXEC, 0);
+    const struct channel_message message = {
+        .type = CHANNEL_REGION,
+        .u.region = {
+            .region = mailbox->region, .bytes = mailbox->bytes, .writable = 1, .is_mailbox = 1}};
+    if (descriptor >= 0 && channel_queue_push(&device->queue, &message, NULL, descriptor))
+        mailbox->known[device->number] = MAILBOX_TOLD;
+    else if (descriptor >= 0)
+        close(descriptor);
+}
+
+static void tell_all(struct mailbox *mailbox)
+{
+    const struct group *group = group_of(mailbox->device);
+    for (uint32_t i = 0; group && i < group->count; i++) {
+        struct device *member = group->member[i];
+        if (member->state == DEVICE_READY && mailbox->known[member->number] == MAILBOX_UNTOLD)
+            tell(mailbox, member);
+    }
+}
+
+/* The workers that have mapped it unmap it. */
+static void untell_all(struct mailbox *mailbox)
+{
+    const struct group *group = group_of(mailbox->device);
+    for (uint32_t i = 0; group && i < group->count; i++) {
+        struct device *member = group->member[i];
+        const struct channel_message message = {.type = CHANNEL_UNREGION,
+                                                .u.region.region = mailbox->region};
+        if (mailbox->known[member->number] == MAILBOX_MAPPED)
+            device_tell(member, &message, NULL);
+        mailbox->known[member->number] = MAILBOX_UNTOLD;
+    }
+}
+
+/* Are its slots in use, or is a worker about to map it? */
+static bool is_awaited(const struct mailbox *mailbox)
+{
+    return mailbox->taken || memchr(mailbox->known, MAILBOX_TOLD, sizeof mailbox->known);
+}
+
+/* A mailbox whose worker has ended is gone when nothing of it is awaited; the next worker opens
+ * another. */
+static void settle(struct mailbox *mailbox)
+{
+    struct device *device = mailbox->device;
+    if (mailbox->state == MAILBOX_LEAVING && !is_awaited(mailbox)) {
+        untell_all(mailbox);
+        mailbox->state = MAILBOX_NONE;
+    }
+    if (mailbox->state == MAILBOX_NONE && device->state == DEVICE_READY &&
+        device->info.export_bytes && mailbox->bytes % device->info.export_bytes == 0) {
+        const struct channel_message message = {.type = CHANNEL_MAILBOX,
+                                                .u.mailbox.bytes = mailbox->bytes};
+        mailbox->state = MAILBOX_OPENING;
+        mailbox->region = ++device->devices->last_region;
+        device_tell(device, &message, NULL);
+    }
+}
+
+void mailbox_worker_ready(struct device *device)
+{
+    const struct group *group = group_of(device);
+    if (!device->mailbox || !group)
+        return;
+    settle(device->mailbox);
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->member[i]->mailbox && group->member[i]->mailbox->state == MAILBOX_OPEN)
+            tell_all(group->member[i]->mailbox);
+}
+
+void mailbox_worker_lost(struct device *device)
+{
+    const struct group *group = group_of(device);
+    struct mailbox *own = device->mailbox;
+    if (!own || !group) /* the front is leaving */
+        return;
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct mailbox *mailbox = group->member[i]->mailbox;
+        mailbox->known[device->number] = MAILBOX_UNTOLD;
+        if (mailbox != own)
+            settle(mailbox);
+    }
+    close_descriptor(own);
+    own->state = own->state == MAILBOX_NONE ? MAILBOX_NONE : MAILBOX_LEAVING;
+    settle(own);
+    wake_all(own);
+}
+
+void mailbox_opened(struct device *device, const struct channel_message *message, int *descriptor)
+{
+    struct mailbox *mailbox = device->mailbox;
+    if (!mailbox || mailbox->state != MAILBOX_OPENING || message->status != STATUS_OK ||
+        *descriptor < 0) {
+        log_warning("%s: no memory for a mailbox; copies go through the host", device->name);
+        return;
+    }
+    mailbox->descriptor = *descriptor;
+    *descriptor = -1;
+    mailbox->state = MAILBOX_OPEN;
+    tell_all(mailbox);
+}
+
+bool mailbox_mapped(struct device *device, uint64_t region, enum status status)
+{
+    const struct group *group = group_of(device);
+    for (uint32_t i = 0; group && i < group->count; i++) {
+        struct mailbox *mailbox = group->member[i]->mailbox;
+        if (!mailbox || mailbox->region != region || mailbox->known[device->number] != MAILBOX_TOLD)
+            continue;
+        mailbox->known[device->number] =
+            status == STATUS_OK ? MAILBOX_MAPPED : MAILBOX_OUT_OF_REACH;
+        settle(mailbox);
+        if (status != STATUS_OK)
+            log_warning("%s cannot reach memory of %s; copies go through the host", device->name,
+                        group->member[i]->name);
+        return true;
+    }
+    return false;
+}

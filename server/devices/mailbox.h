@@ -1,0 +1,65 @@
+/* Mailboxes: memory on a member of a group that the workers of all members map, so that bytes of
+ * arrays go from one to another without the host's memory (between GPUs by their links).
+ *
+ *   worker of `from` ──download──► slot of the mailbox of `to` ──upload──► its array
+ *
+ * A slot is a struct slab of its own. A mailbox is opened when its worker is ready, and told to the
+ * workers of the other members when they are; where it cannot be had or mapped, copies go through
+ * the staging arena. When its worker has ended, it is opened again once its slots have come back.
+ */
+#pragma once
+
+#include "gpu/worker/channel.h"
+#include "server/users/arena.h"
+#include "server/users/user.h"
+
+struct device;
+
+enum { MAILBOX_SLOTS = 16, MAILBOX_GRAIN = 32 << 20 }; /* bytes: slots of 2 MiB, a GPU's grain */
+
+/* What a worker has heard of a mailbox, and has answered. */
+enum mailbox_known { MAILBOX_UNTOLD, MAILBOX_TOLD, MAILBOX_MAPPED, MAILBOX_OUT_OF_REACH };
+
+struct mailbox {
+    struct device *device;
+    enum { MAILBOX_NONE, MAILBOX_OPENING, MAILBOX_OPEN, MAILBOX_LEAVING } state;
+    int descriptor;              /* OPEN: owned; else −1 */
+    uint64_t bytes;              /* in slots of equal size */
+    uint64_t region;             /* its number on the channels of all members */
+    uint8_t known[DEVICES_MOST]; /* enum mailbox_known: to the worker of a device, by its number */
+    struct slab *slot;           /* MAILBOX_SLOTS of them, owned */
+    struct list free;
+    uint32_t taken;
+    struct list waiting; /* struct slab_waiter, first come first */
+};
+
+/* Give a member of a new group its mailbox, unless --mailbox-bytes asks for none. False: no memory.
+ */
+bool mailbox_open(struct device *device);
+void mailbox_free(struct device *device);
+
+/* Can bytes go from an array of `from` to one of `to` through the mailbox of `to`? */
+bool mailbox_reaches(const struct device *from, const struct device *to);
+
+/* Take a slot of the device's mailbox for the user; NULL: none is free. mailbox_wait() calls the
+ * waiter once when one is; it waits for one thing at a time, and arena_forget() ends its wait. */
+struct slab *mailbox_take(struct device *device, struct user *user);
+void mailbox_wait(struct device *device, struct slab_waiter *waiter);
+void mailbox_release(struct slab *slot);
+
+uint64_t mailbox_slot_bytes(const struct device *device);
+/* Where a slot lies in its mailbox. */
+uint64_t mailbox_offset(const struct slab *slot);
+/* The number of a slot among those of all devices, and the slot of that number; NULL: none. */
+uint64_t mailbox_slot_number(const struct slab *slot);
+struct slab *mailbox_slot(const struct device *device, uint64_t number);
+
+/* The device's worker is ready, or is gone; of a device without a mailbox these do nothing. */
+void mailbox_worker_ready(struct device *device);
+void mailbox_worker_lost(struct device *device);
+
+/* MAILBOX of the device's worker, which has opened its own or had no memory; *descriptor becomes −1
+ * if it is taken. */
+void mailbox_opened(struct device *device, const struct channel_message *message, int *descriptor);
+/* MAPPED of a region. False: it is no mailbox. */
+bool mailbox_mapped(struct device *device, uint64_t region, enum status status);

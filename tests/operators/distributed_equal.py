@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Random jobs on distributed fields have the bits that they have on one device.
+
+    tests/operators/distributed_equal.py --build build/release --devices cuda:0,cuda:1 [--jobs 1000] [--seed N]
+
+One server with all of the devices runs each job twice: on fields in subdomains, and on the first device. Prints how
+many jobs of each kind ran in subdomains, and ends with 1 at the first difference.
+"""
+
+import argparse
+import collections
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "client/python"))
+import fdclient  # noqa: E402
+
+SIDES = ("periodic", "mirror", "symmetric", "antisymmetric", {"value": 0.5}, {"value": -1, "at": "face"}, {"derivative": 0},
+         {"derivative": 0.25}, {"derivative": 1, "at": "face"}, {"mixed": 0.5, "const": 1}, {"curvature": 0.5},
+         {"halo": 1}, {"halo": 0.5}, "one-sided")
+
+
+class Jobs:
+    """Random jobs: (method, f, arrays beside it, parameters)."""
+
+    def __init__(self, seed):
+        self.random = np.random.default_rng(seed)
+
+    def one_of(self, choices):
+        return choices[self.random.integers(len(choices))]
+
+    def sides(self, axes):
+        boundary = {}
+        for axis in axes:
+            low, high = self.one_of(SIDES), self.one_of(SIDES)
+            if "periodic" in (low, high):
+                boundary[axis] = "periodic"
+            else:
+                boundary |= {axis + "-": low, axis + "+": high}
+        return boundary
+
+    def array(self):
+        return self.random.standard_normal(self.shape).astype(self.dtype)
+
+    def next(self, members):
+        axes = int(self.random.integers(1, 4))
+        self.dtype = self.one_of(("f4", "f8"))
+        planes = int(self.random.integers(17 * members, 17 * members + 90))
+        self.shape = (planes, *(int(self.random.integers(1, 40)) for _ in range(axes - 1)))
+        names = "xyz"[:axes]
+        method = self.one_of(("derivative", "laplacian", "gradient", "divergence", "curl", "biharmonic", "diffusion",
+                              "diffusion", "diffusion", "stencil"))
+        params = {"boundary": self.sides(names), "accuracy": int(self.one_of((2, 4, 6, 8)))}
+        arrays = {}
+        if self.random.integers(6) == 0 and axes > 1:
+            params["batch"] = 1
+            names = names[:-1]
+            params["boundary"] = self.sides(names)
+        if self.random.integers(4) == 0:
+            last = names[-1]
+            n = self.shape[-len(names)]
+            params["spacing"] = {last: np.cumsum(self.random.uniform(0.8, 1.2, n)).tolist()}
+        if method == "derivative":
+            params |= {"axis": self.one_of(names), "order": int(self.random.integers(1, 5))}
+        elif method == "diffusion":
+            params |= {"cfl": 0.5, "steps": int(self.random.integers(1, 40)),
+                       "scheme": self.one_of(("forward-euler", "forward-euler", "rk4"))}
+            if self.random.integers(3) == 0:
+                params["accuracy"] = 2
+                arrays["diffusivity"] = np.exp(self.array())
+            if self.random.integers(3) == 0:
+                arrays["source"] = self.array()
+        elif method == "laplacian" and self.random.integers(2):
+            arrays["coefficient"] = np.exp(self.array())
+        elif method == "stencil":
+            count = int(self.random.integers(1, 9))
+            params.pop("spacing", None)  # a stencil has none
+            params |= {"offsets": self.random.integers(-3, 4, (count, len(names))).tolist(),
+                       "weights": (self.random.standard_normal(count) / count).tolist(),
+                       "steps": int(self.random.integers(1, 9))}
+        f = {axis: self.array() for axis in names} if method in ("divergence", "curl") else self.array()
+        return method, f, arrays, params
+
+
+def values(result):
+    result = result if isinstance(result, dict) else {"": result}
+    return {name: np.asarray(one).tobytes() for name, one in result.items()}
+
+
+def outcome(client, method, f, arrays, params, **where):
+    """The bytes of the result, or the error's code."""
+    try:
+        return values(client.run(method, f, **arrays, **params, **where))
+    except fdclient.Error as error:
+        return error.code
+
+
+def check(client, job, first):
+    """Does it run in subdomains? Ends the program if its bits differ."""
+    method, f, arrays, params = job
+    expected = outcome(client, method, f, arrays, params, placement=first)
+    if not isinstance(expected, dict):
+        return False
+    got = outcome(client, method, f, arrays, params, distribute=True)
+    if got == "UNSUPPORTED":
+        return False
+    if got != expected:
+        shape = (next(iter(f.values())) if isinstance(f, dict) else f)
+        sys.exit(f"{method} of {shape.dtype} {shape.shape} with {list(arrays)}, {params}: "
+                 f"{got if isinstance(got, str) else 'other bits'}")
+    return True
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    parser.add_argument("--devices", default="host,host")
+    parser.add_argument("--jobs", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("FDSERVER_SEED", time.time_ns() % 10**9)))
+    options = parser.parse_args(arguments)
+    print(f"FDSERVER_SEED={options.seed}", flush=True)
+    devices = options.devices.split(",")
+    jobs, ran, drawn = Jobs(options.seed), collections.Counter(), 0
+    with tempfile.TemporaryDirectory(prefix="fdserver-") as folder:
+        server = subprocess.Popen([options.build / "server/fdserver", "--listen", f"unix:{folder}/s", "--device",
+                                   options.devices, "--log-level", "4"])
+        try:
+            while not os.path.exists(f"{folder}/s"):
+                if server.poll() is not None:
+                    sys.exit("fdserver has ended")
+                time.sleep(0.05)
+            with fdclient.Client(f"{folder}/s") as client:
+                while ran.total() < options.jobs:
+                    job = jobs.next(len(devices))
+                    ran[job[0]] += check(client, job, devices[0])
+                    drawn += 1
+                    if drawn > 20 * options.jobs:
+                        sys.exit("too few of the jobs run in subdomains")
+        finally:
+            server.terminate()
+            server.wait()
+    print(f"{ran.total()} jobs of {drawn} ran on {len(devices)} devices with the bits of one: {dict(ran)}")
+
+
+if __name__ == "__main__":
+    main()

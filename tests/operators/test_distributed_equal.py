@@ -1,0 +1,11 @@
+"""The bits of random jobs on distributed fields, of two, three and four devices, equal those of one."""
+
+import distributed_equal
+import pytest
+
+from fdtest import BUILD
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_distributed_jobs_have_the_bits_of_one_device(count):
+    distributed_equal.main(["--build", str(BUILD), "--devices", ",".join(["host"] * count), "--jobs", "150"])

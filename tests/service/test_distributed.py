@@ -1,0 +1,265 @@
+"""Fields that lie in subdomains on several devices, and their jobs, whose results have the bits of one device."""
+
+import os
+import signal
+import subprocess
+
+import numpy
+import pytest
+
+from fdtest import ENDLESS, Daemon, MiB, Region, assert_serves, binary, eventually, wave
+
+GROUP = "distributed"
+RANDOM = numpy.random.default_rng()
+
+
+def new_random(shape, dtype="f4"):
+    return RANDOM.standard_normal(shape).astype(dtype)
+
+
+@pytest.fixture(scope="module", params=[("host,host", "64M"), ("host,host,host", "0")], ids=["mailboxes", "arena"])
+def daemon(request):
+    """Planes are exchanged from device to device, or through the host."""
+    devices, mailbox = request.param
+    with Daemon("--mode", "0666", "--staging-bytes", 16 * MiB, "--mailbox-bytes", mailbox, device=devices) as running:
+        yield running
+
+
+@pytest.fixture
+def client(daemon):
+    """Each test ends without a byte on any device."""
+    with daemon.client() as one:
+        yield one
+        one.free(*(f["field"] for f in one.call("list")["fields"]))
+    eventually(lambda: not any(d["fields_bytes"] for d in daemon.info()["devices"]), "devices without arrays")
+
+
+def distribute(client, array):
+    """A distributed field of the array, as a job takes it."""
+    return {"field": client.call("put", f=array, distribute=True)["field"]}
+
+
+def bits(result):
+    return [a.tobytes() for a in (result.values() if isinstance(result, dict) else [result])]
+
+
+def same(client, method, f, **params):
+    """A job on distributed fields, whose result goes to the client or into a new field, has the bits of one device."""
+    def distributed(value):
+        return distribute(client, value) if isinstance(value, numpy.ndarray) else value
+
+    expected = client.out(method, f=f, placement="host", **params)
+    there = {name: distributed(value) for name, value in params.items()}
+    there["f"] = {axis: distributed(a) for axis, a in f.items()} if isinstance(f, dict) else distributed(f)
+    assert bits(client.out(method, **there)) == bits(expected)
+    kept = client.out(method, out="field", **there)
+    fields = {f["field"]: f for f in client.call("list")["fields"]}
+    for one, value in zip(kept.values() if "field" not in kept else [kept], bits(expected)):
+        assert fields[one["field"]]["device"] == GROUP
+        assert client.get(one["field"]).tobytes() == value
+
+
+def test_what_is_put_comes_back(client):
+    for shape in [(51,), (60, 7), (100, 300, 301), (64, 3, 4, 5)]:
+        array = new_random(shape)
+        field = distribute(client, array)
+        assert client.get(field["field"]).tobytes() == array.tobytes()
+        (entry,) = [f for f in client.call("list")["fields"] if f["field"] == field["field"]]
+        assert (entry["device"], tuple(entry["shape"]), entry["state"]) == (GROUP, shape, "resident")
+
+
+SIDES = ["periodic", {"value": 0.5}, {"derivative": 0}, {"derivative": 1.5}, "mirror",
+         {"z-": {"value": 1}, "z+": {"derivative": 0}}, {"halo": 0.5}, {"value": 0.25, "at": "face"}]
+
+
+def of_z(boundary):
+    return boundary if "z-" in boundary else {"z": boundary}
+
+
+@pytest.mark.parametrize("boundary", SIDES, ids=str)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_operators_have_the_same_bits(client, boundary, dtype):
+    f = new_random((90, 9, 11), dtype)
+    for accuracy in (2, 8) if boundary in ("periodic", "mirror") else (2,):
+        same(client, "laplacian", f, boundary=of_z(boundary), accuracy=accuracy)
+    same(client, "diffusion", f, boundary=of_z(boundary), cfl=0.4, steps=13, accuracy=2)
+    same(client, "gradient", f, boundary=of_z("periodic" if "halo" in boundary else boundary), accuracy=2)
+    same(client, "stencil", f, offsets=[[0, 0, 0], [2, 0, 1], [-3, 1, 0]], weights=[0.5, 0.25, -1], steps=5,
+         boundary=of_z(boundary), accuracy=2)
+
+
+def test_every_operator_has_the_same_bits(client):
+    f, k = new_random((99, 9, 10)), numpy.exp(new_random((99, 9, 10)))
+    vector = {axis: new_random((99, 9, 10)) for axis in "xyz"}
+    for axis in "xyz":
+        same(client, "derivative", f, axis=axis, order=3, accuracy=6)
+    same(client, "derivative", f, axis="z", stagger="forward", order=0)
+    same(client, "derivative", f, axis="z", endpoint={"z": True})
+    same(client, "divergence", vector)
+    same(client, "curl", vector, accuracy=4)
+    same(client, "biharmonic", f, accuracy=2)
+    same(client, "laplacian", f, coefficient=k, accuracy=4)
+    same(client, "diffusion", f, diffusivity=k, source=k, cfl=0.4, steps=40, accuracy=2, boundary={"z": {"value": 0}})
+    same(client, "diffusion", f, cfl=0.4, steps=5, scheme="rk4", accuracy=8)
+    same(client, "diffusion", f, cfl=0.4, steps=7, endpoint={"z": True})
+    same(client, "derivative", f, axis="z", spacing={"z": numpy.cumsum(1 + numpy.arange(99) % 3).tolist()},
+         boundary={"z": "one-sided"})
+    same(client, "laplacian", new_random((70, 5, 6)), batch=1)
+    same(client, "diffusion", new_random((70, 5, 6)), batch=1, cfl=0.4, steps=30)
+
+
+def test_a_field_is_overwritten_in_place_again_and_again(client):
+    f = new_random((80, 12, 16), "f8")
+    field = distribute(client, f)
+    client.call("diffusion", f=field, cfl=0.4, steps=100, out=field)
+    client.call("diffusion", f=field, cfl=0.4, steps=3, out=field)
+    expected = client.out("diffusion", f=client.out("diffusion", f=f, cfl=0.4, steps=100), cfl=0.4, steps=3)
+    assert client.get(field["field"]).tobytes() == expected.tobytes()
+
+
+def test_chains_and_mixed_derivatives_run_in_subdomains(client):
+    f = new_random((64, 12, 13))
+    ops = [{"op": "laplacian", "accuracy": 2, "out": "l"}, {"op": "gradient", "f": "l", "out": "g"},
+           {"op": "divergence", "f": "g"}]
+
+    def chain(f):
+        return client.out("chain", ops=[dict(ops[0], f=f), *ops[1:]], repeat=3)
+
+    field = distribute(client, f)
+    assert bits(chain(field)) == bits(chain(f))
+    assert bits(client.out("derivative", f=field, axis=["z", "x"])) == bits(client.out("derivative", f=f, axis=["z", "x"]))
+    assert bits(client.out("hessian", f=field)) == bits(client.out("hessian", f=f))
+
+
+def test_snapshots_of_a_distributed_field(client):
+    f = new_random((66, 10, 10))
+    field = distribute(client, f)
+    result = client.out("diffusion", f=field, cfl=0.4, steps=50, every=20)
+    taken = [(about["step"], about["out"].tobytes()) for what, about in client.notifications if what == "snapshot"]
+    assert taken == [(n, client.out("diffusion", f=f, cfl=0.4, steps=n).tobytes()) for n in (20, 40)]
+    assert result.tobytes() == client.out("diffusion", f=f, cfl=0.4, steps=50).tobytes()
+
+
+def test_what_subdomains_cannot_do_one_device_does(client):
+    """Where distribute is not asked for; else the parameter is named."""
+    f = new_random((64, 12, 14))
+    field = distribute(client, f)
+    face = new_random((64, 12))
+    for params in [{"method": "diffusion", "scheme": "adi", "dt": 0.3, "steps": 3},
+                   {"method": "laplacian", "report": True, "accuracy": 2},
+                   {"method": "laplacian", "boundary": {"x": {"value": face}}, "accuracy": 2},
+                   {"method": "diffusion", "probes": [[1, 2, 3]], "cfl": 0.5, "steps": 4}]:
+        method = params.pop("method")
+        assert bits(client.out(method, f=field, **params)) == bits(client.out(method, f=f, **params))
+        refused = client.refused(method, f=field, distribute=True, **params)
+        assert refused.code == "UNSUPPORTED" and refused.parameter.split()[0] in (*params, "boundary")
+    assert client.refused("laplacian", f=field, distribute=True, placement="host").parameter == "distribute"
+
+
+@pytest.mark.parametrize("shape", [(30, 40), (3, 5), (1, 5000), (2, 3, 4)])
+def test_a_thin_field_is_not_split(client, shape):
+    field = distribute(client, wave(*shape))
+    client.call("put", f=wave(*shape), placement=GROUP)
+    assert GROUP not in [f["device"] for f in client.call("list")["fields"]]
+    assert client.out("laplacian", f=field, distribute=True, accuracy=2, boundary="periodic").shape == shape
+
+
+def test_a_small_kappa_is_cut_as_its_field_is(client):
+    """It comes inside of the message, without a payload of its own."""
+    f = new_random((52, 2), "f8")
+    same(client, "diffusion", f, diffusivity=numpy.exp(f), source=f, accuracy=2, cfl=0.3, steps=5)
+    k = numpy.exp(f)
+    assert client.out("diffusion", f=f, diffusivity=k, accuracy=2, cfl=0.3, steps=5, distribute=True).tobytes() == \
+        client.out("diffusion", f=f, diffusivity=k, accuracy=2, cfl=0.3, steps=5).tobytes()
+
+
+def test_readers_of_a_field_do_not_wait_for_each_other(client):
+    f, k = new_random((64, 8)), distribute(client, numpy.exp(new_random((64, 8))))
+    job = client.send("diffusion", f=f, diffusivity=k, distribute=True, **ENDLESS)
+    for accuracy in (2, 8):
+        assert client.out("laplacian", f=k, accuracy=accuracy).shape == (64, 8)
+    client.cancel(job)
+
+
+def test_fields_of_one_device_and_of_the_group_go_together(client):
+    f, k = new_random((64, 9, 9)), numpy.exp(new_random((64, 9, 9)))
+    expected = client.out("laplacian", f=f, coefficient=k, accuracy=2).tobytes()
+    here = {"field": client.call("put", f=k, placement="host")["field"]}
+    there = distribute(client, f)
+    assert client.out("laplacian", f=there, coefficient=here, accuracy=2).tobytes() == expected
+    assert client.out("laplacian", f=f, coefficient=here, accuracy=2, distribute=True).tobytes() == expected
+    assert client.out("laplacian", f=there, coefficient=k, accuracy=2, placement="host:1").tobytes() == expected
+
+
+def test_dry_run_names_the_group(client):
+    f = wave(64, 30, 30)
+    dry = client.call("diffusion", f=f, distribute=True, dry_run=True, cfl=0.4, steps=10)
+    assert dry["device"] == GROUP and dry["bytes"] >= 2 * f.nbytes
+
+
+def test_the_command_distributes(daemon, tmp_path):
+    f = new_random((64, 12, 14))
+    numpy.save(tmp_path / "f.npy", f)
+    for name, options in (("one", ["--placement", "host"]), ("all", ["--distribute"])):
+        subprocess.run([binary("fdclient"), "--connect", daemon.path, "submit", str(tmp_path / "f.npy"), "--op", "laplacian",
+                        "-o", str(tmp_path / f"{name}.npy"), *options], check=True, timeout=60)
+    assert numpy.load(tmp_path / "all.npy").tobytes() == numpy.load(tmp_path / "one.npy").tobytes()
+
+
+def test_no_region_and_no_export(client):
+    field = distribute(client, wave(64, 8))
+    region = Region.holding(client, wave(64, 8))
+    assert client.refused("laplacian", f=region.place(like=wave(64, 8)), distribute=True).code == "UNSUPPORTED"
+    assert client.refused("export", field=field["field"]).code == "UNSUPPORTED"
+
+
+def test_jobs_of_one_field_at_once(client):
+    """Each needs other ghost planes, and inputs arrive meanwhile."""
+    f = new_random((64, 24, 30))
+    field = distribute(client, f)
+    jobs = [(dict(accuracy=accuracy, boundary=boundary, cfl=0.3, steps=steps), given)
+            for accuracy in (2, 4, 8) for steps in (1, 5, 9) for boundary in ("periodic", "mirror") for given in (f, field)]
+    sent = [client.send("diffusion", f=given, distribute=True, **params) for params, given in jobs]
+    for job, (params, _) in zip(sent, jobs):
+        assert client.recv(job)["out"].tobytes() == client.out("diffusion", f=f, placement="host", **params).tobytes()
+
+
+def test_cancel_and_hang_up(daemon, client):
+    field = distribute(client, wave(64, 64, 64))
+    job = client.send("diffusion", f=field, out=field, **ENDLESS)
+    client.cancel(job)
+    with daemon.client() as other:
+        other.send("diffusion", f=wave(64, 64, 64), distribute=True, **ENDLESS)
+        assert_serves(client)
+    assert_serves(client, distribute=True)
+
+
+def test_a_field_larger_than_a_device_lies_in_subdomains():
+    with Daemon("--device-memory", 4 * MiB, device="host,host") as daemon, daemon.client() as client:
+        f = new_random((288, 32, 128))  # 4.5 MiB; 2.75 MiB on each device, half a MiB of ghost planes
+        field = {"field": client.call("put", f=f)["field"]}
+        assert [f["device"] for f in client.call("list")["fields"]] == [GROUP]
+        assert client.get(field["field"]).tobytes() == f.tobytes()
+        assert client.call("list")["fields"][0]["bytes"] == (288 + 4 * 16) * 32 * 128 * 4
+        small = client.put(wave(100, 100))
+        assert {f["field"]: f["device"] for f in client.call("list")["fields"]}[small] != GROUP
+
+
+@pytest.mark.parametrize("mailbox", ["0", "32M"])
+@pytest.mark.parametrize("member", [0, 1])
+def test_the_group_survives_its_members(member, mailbox):
+    with Daemon("--mailbox-bytes", mailbox, device="host,host") as daemon, daemon.client() as client:
+        f = new_random((64, 64, 64))
+        for _ in range(5):
+            field = distribute(client, f)
+            here = client.call("put", f=f, placement="host" if member else "host:1")["field"]
+            job = client.send("diffusion", f=field, **ENDLESS)
+            big = client.send("get", field=field["field"])
+            os.kill([d for d in daemon.info()["devices"] if d["name"] != GROUP][member]["pid"], signal.SIGKILL)
+            assert client.error(job).code == "DEVICE_LOST"
+            client.outcome(big)
+            assert client.refused("get", field=field["field"]).code == "FIELD_LOST"
+            assert client.get(here).tobytes() == f.tobytes()
+            eventually(lambda: all(d["state"] == "ready" for d in daemon.info()["devices"]), "all workers")
+            assert client.out("laplacian", f=f, distribute=True).tobytes() == client.out("laplacian", f=f).tobytes()
+            client.free(field["field"], here)
