@@ -309,9 +309,9 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
                             cudaStream_t stream)
 {
     const bool by_address = kind == cudaMemcpyDefault;
-    const bool is_inside = kind == cudaMemcpyDeviceToDevice ||
-                           (by_address && (cuda_on_host_is_mapped(to, bytes) ||
-                                           cuda_on_host_is_mapped(from, bytes)));
+    const bool is_inside =
+        kind == cudaMemcpyDeviceToDevice ||
+        (by_address && (cuda_on_host_is_mapped(to, bytes) || cuda_on_host_is_mapped(from, bytes)));
     const bool has_pinned = (kind != cudaMemcpyHostToDevice && is_pinned(to, bytes)) ||
                             (kind != cudaMemcpyDeviceToHost && is_pinned(from, bytes));
     if (!is_inside && !has_pinned)
