@@ -12,6 +12,8 @@ static void find_places(const struct worker *worker, const struct execution *run
             continue;
         if (i >= arrays)
             worker_broken("RUN with more places than its job has arrays", run->id);
+        if (given[i].offset % PLACE_ALIGNMENT)
+            worker_broken("RUN with a place at an odd offset", run->id);
         found[i].region = regions_find(&worker->regions, &given[i], bytes, writes);
         found[i].memory = found[i].region->memory + given[i].offset;
     }

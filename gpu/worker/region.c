@@ -231,8 +231,7 @@ struct region *regions_find(const struct regions *regions, const struct place *p
     struct region *region = ids_find(&regions->ids, place->region);
     if (!region || !region->answered)
         worker_broken("an order names a region that is not mapped", place->region);
-    if (bytes > region->bytes || place->offset > region->bytes - bytes ||
-        place->offset % PLACE_ALIGNMENT)
+    if (bytes > region->bytes || place->offset > region->bytes - bytes)
         worker_broken("a place is not inside its region", place->region);
     if (write && !region->writable)
         worker_broken("an order writes to a region that is read only", place->region);

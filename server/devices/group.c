@@ -126,31 +126,62 @@ static bool must_wait(const struct group_run *run)
     return inputs_wait(run);
 }
 
+static bool write_results(struct group_run *run)
+{
+    run->phase = GROUP_WRITING;
+    return group_round_copy(run, ORDER_WRITE);
+}
+
+/* What comes next, now that nothing of the run is under way. False: nothing, it has ended. */
+static bool advance(struct group_run *run)
+{
+    const enum order_kind kind = run->order->kind;
+    switch (run->phase) {
+    case GROUP_WAITING:
+        run->phase = GROUP_READING;
+        /* fall through */
+    case GROUP_READING:
+        if (kind != ORDER_WRITE && group_round_copy(run, ORDER_READ))
+            return true;
+        run->component = 0;
+        if (kind == ORDER_READ || kind == ORDER_WRITE)
+            return kind == ORDER_WRITE && write_results(run);
+        group_round_begin(run);
+        return true;
+    case GROUP_EXCHANGING:
+        group_round_order(run);
+        return true;
+    case GROUP_COMPUTING:
+        if (group_round_end(run))
+            return write_results(run);
+        group_round_begin(run);
+        return true;
+    default:
+        return write_results(run);
+    }
+}
+
 /* Take the run one step further. False: it waits for its parts, its copies or another run, or it
  * has ended but must not be finished yet. */
 static bool go_on(struct group_run *run, bool may_finish)
 {
-    const bool stopped = !run->order || run->order->stopped;
-    if (stopped)
+    if (!run->order || run->order->stopped)
         group_run_fail(run, STATUS_CANCELLED);
     if (run->status != STATUS_OK)
         cancel_parts(run);
     if (run->under_way)
         return false;
-    const bool ended =
-        run->status != STATUS_OK || (run->phase == GROUP_COMPUTING && group_round_end(run));
-    if (ended) {
-        if (may_finish)
-            finish(run);
-        return may_finish;
-    }
-    if (run->phase == GROUP_WAITING && must_wait(run))
+    if (run->status == STATUS_OK && run->phase == GROUP_WAITING && must_wait(run))
         return false;
-    if (run->phase == GROUP_EXCHANGING)
-        group_round_order(run);
-    else
-        group_round_begin(run);
-    return true;
+    if (run->status == STATUS_OK && !run->has_ended)
+        run->has_ended = !advance(run);
+    if (run->status == STATUS_OK && !run->has_ended)
+        return true;
+    if (run->under_way)
+        return false;
+    if (may_finish)
+        finish(run);
+    return may_finish;
 }
 
 /* A run that ends may free others, and bring new ones: the scan begins anew after each change. */

@@ -190,6 +190,59 @@ void group_part_ended(struct group_part *part, uint64_t device_us)
         return;
     part->state = PART_ENDED;
     part->order.run->under_way--;
+    region_use_end(&part->place);
+}
+
+/* The array of that component, and its place in a region; NULL: it has none. */
+static struct field *copied_array(const struct group_run *run, enum order_kind kind, int component,
+                                  const struct region_use **place)
+{
+    const struct order *order = run->order;
+    const struct region_use *places = kind == ORDER_READ ? order->in_place : order->out_place;
+    *place = places && places[component].region ? &places[component] : NULL;
+    if (!*place || (order->kind != ORDER_RUN && component > 0))
+        return NULL;
+    return kind == ORDER_READ || order->kind != ORDER_RUN ? run->in[component]
+                                                          : run->out[component];
+}
+
+static void copy_part(struct group_run *run, enum order_kind kind, struct field *array,
+                      const struct region_use *place, uint32_t i)
+{
+    const struct field_parts *parts = array->parts;
+    const struct subdomain own = subdomain_of(parts->planes, parts->count, i);
+    struct group_part *part = &run->part[i];
+    struct order *order = &part->order;
+    part->member = run->device->group->member[i];
+    *order = (struct order){.run = run,
+                            .user = run->user,
+                            .kind = kind,
+                            .ahead = SUBDOMAIN_GHOSTS * parts->plane_bytes,
+                            .behind = SUBDOMAIN_GHOSTS * parts->plane_bytes,
+                            .in = {parts->at[i]},
+                            .in_place = &part->place,
+                            .out_place = &part->place};
+    region_use_share(&part->place, place);
+    part->place.offset += own.begin * parts->plane_bytes;
+    wait_for_turn(run, part);
+}
+
+bool group_round_copy(struct group_run *run, enum order_kind kind)
+{
+    const struct group *group = run->device->group;
+    const struct region_use *place = NULL;
+    struct field *array = NULL;
+    while (!array && run->component < AXIS_COUNT)
+        array = copied_array(run, kind, run->component++, &place);
+    if (!array)
+        return false;
+    if (kind == ORDER_READ)
+        array->parts->ghosts = 0;
+    for (uint32_t i = 0; i < group->count; i++)
+        copy_part(run, kind, array, place, i);
+    for (uint32_t i = 0; i < group->count; i++)
+        run->device->devices->events->dispatch(group->member[i]);
+    return true;
 }
 
 void group_round_order(struct group_run *run)

@@ -12,6 +12,7 @@ struct group_part {
     struct device *member;
     enum { PART_ENDED, PART_WAITS, PART_HANDED_OVER } state;
     struct order order;
+    struct region_use place; /* of a copy from or to a region */
     struct subdomain_job job;
     uint8_t *block; /* owned */
 };
@@ -32,10 +33,18 @@ struct group_run {
         };
         struct field *array[RUN_ARRAYS];
     };
-    enum { GROUP_WAITING, GROUP_EXCHANGING, GROUP_COMPUTING } phase;
+    enum {
+        GROUP_WAITING,
+        GROUP_READING, /* inputs from regions, one component after another */
+        GROUP_EXCHANGING,
+        GROUP_COMPUTING,
+        GROUP_WRITING /* outputs to regions */
+    } phase;
+    int component;        /* the next one to be looked at: READING, WRITING */
     uint64_t done, steps; /* steps that are done, and those of this round */
     uint32_t under_way;   /* orders to members, and copies */
     enum status status;
+    bool has_ended; /* well, but for finished() */
     bool passes_begun;
     uint64_t round_us, device_us; /* the slowest part's of this round; of the rounds before it */
     uint64_t told_ns;             /* when its task last heard of progress */
@@ -57,6 +66,9 @@ void group_run_fail(struct group_run *run, enum status status);
 struct field *group_run_use(struct field *field);
 void group_run_let_go(struct field *field);
 
+/* Give each member an order to copy its planes of the next component that is to come from a region,
+ * or to go there. False: there is none left. */
+bool group_round_copy(struct group_run *run, enum order_kind kind);
 /* Begin the exchange of the ghost planes that the next round needs. */
 void group_round_begin(struct group_run *run);
 /* They have come: give each member its order, or fail the run. */

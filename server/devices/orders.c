@@ -204,14 +204,16 @@ static void measure(struct device *device, const struct order *order)
                                                 .dtype = type->dtype}});
 }
 
+/* But for so many bytes of the array at its begin and at its end. */
 static void copy_region(struct device *device, enum channel_type type, const struct field *field,
-                        const struct region_use *use, uint64_t tag)
+                        const struct region_use *use, uint64_t tag, uint64_t ahead, uint64_t behind)
 {
     tell(device, (struct channel_message){.type = type,
                                           .u.copy = {.array = field->array,
+                                                     .offset = ahead,
                                                      .region = use->region->number,
                                                      .arena_offset = use->offset,
-                                                     .bytes = field->type.bytes,
+                                                     .bytes = field->type.bytes - ahead - behind,
                                                      .tag = tag}});
 }
 
@@ -219,7 +221,8 @@ void device_copy_operand(struct device *device, struct field *field, const struc
 {
     region_use_share(&field->source, use);
     list_push(&device->operands, &field->operand_link);
-    copy_region(device, CHANNEL_UPLOAD, field_reference(field), use, TAG_FIELD | field->array);
+    copy_region(device, CHANNEL_UPLOAD, field_reference(field), use, TAG_FIELD | field->array, 0,
+                0);
 }
 
 static void operand_copied(struct field *field)
@@ -256,10 +259,11 @@ static void send_order(struct device *device, const struct order *order)
                                                              .array = number(order->in[0]),
                                                              .other = number(order->scratch[0])}});
     else if (order->kind == ORDER_READ)
-        copy_region(device, CHANNEL_UPLOAD, order->in[0], order->in_place, TAG_ORDER | order->id);
+        copy_region(device, CHANNEL_UPLOAD, order->in[0], order->in_place, TAG_ORDER | order->id,
+                    order->ahead, order->behind);
     else
-        copy_region(device, CHANNEL_DOWNLOAD, order->in[0], order->out_place,
-                    TAG_ORDER | order->id);
+        copy_region(device, CHANNEL_DOWNLOAD, order->in[0], order->out_place, TAG_ORDER | order->id,
+                    order->ahead, order->behind);
     if (order->stopped)
         send_cancel(device, order);
 }

@@ -8,6 +8,7 @@
 #include "server/devices/region.h"
 
 #include "server/devices/device.h"
+#include "server/devices/group.h"
 #include "server/users/memory.h"
 
 #include <stdlib.h>
@@ -101,7 +102,7 @@ static void map(struct mapping *mapping)
 }
 
 /* Ask the device to map the region, if it was not yet. */
-static struct mapping *ask(struct region *region, struct device *device)
+static struct mapping *ask_one(struct region *region, struct device *device)
 {
     struct mapping *mapping = &region->mapping[device->number];
     if (!mapping->device) {
@@ -110,6 +111,31 @@ static struct mapping *ask(struct region *region, struct device *device)
         map(mapping);
     }
     return mapping;
+}
+
+/* The same of all members of a group: the mapping of the one that is the furthest from MAPPED. */
+static struct mapping *ask(struct region *region, struct device *device)
+{
+    const struct group *group = device->group;
+    if (!group)
+        return ask_one(region, device);
+    struct mapping *last = ask_one(region, group->member[0]);
+    for (uint32_t i = 1; i < group->count; i++) {
+        struct mapping *mapping = ask_one(region, group->member[i]);
+        if (mapping->state == REGION_LOST || last->state == REGION_MAPPED)
+            last = mapping;
+    }
+    return last;
+}
+
+/* The device, or member of a group, that could not map it; NULL: none. */
+static const struct mapping *lost_mapping(const struct region *region, const struct device *device)
+{
+    const struct mapping *lost = &region->mapping[device->number];
+    for (uint32_t i = 0; device->group && i < device->group->count && lost->state != REGION_LOST;
+         i++)
+        lost = &region->mapping[device->group->member[i]->number];
+    return lost->state == REGION_LOST ? lost : NULL;
 }
 
 void region_begin(struct region *region, struct device *device)
@@ -167,6 +193,8 @@ static void end_waits(struct region *region)
     list_move(&region->uses, &uses);
     region->busy = true;
     LIST_DRAIN (struct region_use, use, &uses, link) {
+        if (use->waits)
+            use->mapping = ask(region, use->device);
         const enum mapping_state state = use->mapping->state;
         list_push(&region->uses, &use->link);
         if (!use->waits || (state != REGION_LOST && (state != REGION_MAPPED || region->held)))
@@ -238,14 +266,12 @@ struct region *region_check(const struct user *user, const struct device *device
                             const char *parameter, struct failure *failure)
 {
     struct region *region = find_region(user, array->region);
+    const struct mapping *lost;
     if (!region)
         not_found(array->region, parameter, failure);
-    else if (device->group)
-        failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                    "arrays of a distributed job cannot lie in a region");
-    else if (region->mapping[device->number].state == REGION_LOST)
-        failure_set(failure, region->mapping[device->number].loss, parameter,
-                    "%s could not map region %llu; register it again", device->name,
+    else if ((lost = lost_mapping(region, device)))
+        failure_set(failure, lost->loss, parameter,
+                    "%s could not map region %llu; register it again", lost->device->name,
                     (unsigned long long)region->id);
     else if (writes && !region->writable)
         failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "region %llu is read-only",
@@ -266,6 +292,7 @@ bool region_use(struct region_use *use, const struct user *user, struct device *
     if (!region)
         return false;
     use->region = region;
+    use->device = device;
     use->mapping = ask(region, device);
     use->task = task;
     use->offset = array->offset;
@@ -277,12 +304,13 @@ bool region_use(struct region_use *use, const struct user *user, struct device *
 bool region_is_lost(const struct user *user, uint64_t id, const struct device *device)
 {
     const struct region *region = find_region(user, id);
-    return region && region->mapping[device->number].state == REGION_LOST;
+    return region && lost_mapping(region, device);
 }
 
 void region_use_share(struct region_use *use, const struct region_use *with)
 {
     *use = (struct region_use){.region = with->region,
+                               .device = with->device,
                                .mapping = with->mapping,
                                .task = with->task,
                                .offset = with->offset};

@@ -76,7 +76,8 @@ struct region {
 struct region_use {
     struct list link;
     struct region *region;   /* NULL: nowhere in a region */
-    struct mapping *mapping; /* of it, on the task's device */
+    struct device *device;   /* the task's */
+    struct mapping *mapping; /* of it there; on a group, of the member furthest from MAPPED */
     struct task *task;
     uint64_t offset; /* bytes */
     bool waits;      /* for the region to be mapped there, and to be held no longer */

@@ -255,6 +255,10 @@ static bool check_distributed(const struct finding *finding, struct failure *fai
 {
     const struct requirements *needs = finding->needs;
     struct decomposition cut;
+    for (int i = 0; i < OPERANDS; i++)
+        if (needs->request->operand[i].kind == ARRAY_REGION)
+            return failure_set(failure, STATUS_UNSUPPORTED, job_operand_place(&needs->job, i),
+                               "a distributed job reads only its f from a region");
     if (needs->request->report)
         return failure_set(failure, STATUS_UNSUPPORTED, "report",
                            "a distributed job cannot have a report; one device can run it, without "

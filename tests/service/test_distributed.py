@@ -206,11 +206,36 @@ def test_the_command_distributes(daemon, tmp_path):
     assert numpy.load(tmp_path / "all.npy").tobytes() == numpy.load(tmp_path / "one.npy").tobytes()
 
 
-def test_no_region_and_no_export(client):
-    field = distribute(client, wave(64, 8))
-    region = Region.holding(client, wave(64, 8))
-    assert client.refused("laplacian", f=region.place(like=wave(64, 8)), distribute=True).code == "UNSUPPORTED"
-    assert client.refused("export", field=field["field"]).code == "UNSUPPORTED"
+def test_arrays_come_from_regions_and_go_there(client):
+    """Subdomains begin at any byte of them."""
+    f = new_random((67, 9, 11))
+    given, taken = Region.holding(client, f), Region(2 * f.nbytes)
+    taken.register(client)
+    place = given.place(like=f)
+
+    def result(method, **params):
+        client.call(method, out=taken.place(16), **params)
+        return taken.array(f.dtype, f.shape, 16).tobytes()
+
+    field = {"field": client.call("put", f=place, distribute=True)["field"]}
+    assert [f["device"] for f in client.call("list")["fields"]] == [GROUP]
+    assert result("get", field=field["field"]) == f.tobytes()
+    for params in ({"accuracy": 2}, {"accuracy": 8}):
+        expected = client.out("laplacian", f=f, **params).tobytes()
+        assert result("laplacian", f=place, distribute=True, **params) == expected
+        assert result("laplacian", f=field, **params) == expected
+    steps = {"steps": 30, "cfl": 0.4}
+    assert result("diffusion", f=place, distribute=True, **steps) == client.out("diffusion", f=f, **steps).tobytes()
+    chain = [{"op": "laplacian", "f": place, "out": "l"}, {"op": "derivative", "axis": "z", "f": "l"}]
+    assert client.out("chain", ops=chain, distribute=True).tobytes() == client.out("chain", ops=chain).tobytes()
+    vector = {axis: place for axis in "xyz"}
+    assert bits(client.out("curl", f=vector, distribute=True)) == bits(client.out("curl", f=vector))
+    refused = client.refused("laplacian", f=f, coefficient=place, distribute=True, accuracy=2)
+    assert (refused.code, refused.parameter) == ("UNSUPPORTED", "coefficient")
+
+
+def test_a_distributed_field_is_not_exported(client):
+    assert client.refused("export", field=distribute(client, wave(64, 8))["field"]).code == "UNSUPPORTED"
 
 
 def test_jobs_of_one_field_at_once(client):
