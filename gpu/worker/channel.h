@@ -39,7 +39,7 @@
  *     and has its size; orders that name it, and its UNREGION, come after its MAPPED with OK, which
  *     tells that it is known; UNREGION after every FINISHED and COPIED of those orders;
  *   - a place lies inside its region, a RUN's at a multiple of PLACE_ALIGNMENT; an output's in one
- * that is writable, and not over another place of that RUN;
+ *     that is writable, and not over another place of that RUN;
  *   - a DOWNLOAD of bytes comes after the COPIED of every UPLOAD to them, an UPLOAD after that of
  *     every DOWNLOAD of them, and either after that of an UPLOAD to the array from a region;
  *   - a slab is not touched by the front between UPLOAD or DOWNLOAD and its COPIED;

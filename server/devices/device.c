@@ -262,6 +262,7 @@ static void worker_gone(struct device *device)
     device->losing = true;
     LIST_EACH (struct field, field, &device->arrays, device_link)
         field_lose(field);
+    region_worker_lost(device);
     group_lose(device);
     region_worker_gone(device);
     mailbox_worker_lost(device); /* before slots come back: its next worker knows of none */

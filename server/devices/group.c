@@ -50,7 +50,7 @@ void group_part_finished(struct order *order, enum status status,
     const uint64_t device_us = said ? said->u.job.device_us : 0;
     if (status == STATUS_OK && order->kind == ORDER_RUN)
         schedule_learn(&run->user->part[member->number]->flow, order->job, device_us);
-    group_part_ended(part, device_us);
+    group_part_ended(part, said ? schedule_time(device_us) : part->entry.cost_ns);
     if (status != STATUS_OK)
         group_run_fail(run, status);
     if (device_us > run->round_us)
@@ -96,20 +96,26 @@ static bool reads(const struct group_run *run, const struct field *field)
     return reads;
 }
 
-/* Is an input still arriving, or are its ghost planes, or would this run exchange ghost planes that
+/* Is another run about to exchange ghost planes of its inputs, or would this one exchange some that
  * another run reads? */
+static bool is_in_the_way(const struct group_run *other, const struct group_run *run,
+                          const struct field *field)
+{
+    return other != run && other->phase != GROUP_WAITING && reads(other, field) &&
+           (other->phase == GROUP_READING || other->phase == GROUP_EXCHANGING ||
+            group_run_needs(run, field));
+}
+
+/* Asked before the run begins: from then on others wait for it. */
 static bool inputs_wait(const struct group_run *run)
 {
     for (int i = 0; i < RUN_INPUTS; i++) {
         const struct field *field = group_run_input(run, i);
-        if (field && field->copies)
+        if (field && field->copies) /* it is still arriving */
             return true;
-        LIST_EACH (const struct group_run, other, &run->device->group->runs, link) {
-            const bool at_work = other != run && other->phase != GROUP_WAITING;
-            if (field && at_work && reads(other, field) &&
-                (other->phase == GROUP_EXCHANGING || group_run_needs(run, field)))
+        LIST_EACH (const struct group_run, other, &run->device->group->runs, link)
+            if (field && is_in_the_way(other, run, field))
                 return true;
-        }
     }
     return false;
 }
@@ -141,7 +147,7 @@ static bool advance(struct group_run *run)
         run->phase = GROUP_READING;
         /* fall through */
     case GROUP_READING:
-        if (kind != ORDER_WRITE && group_round_copy(run, ORDER_READ))
+        if ((kind == ORDER_RUN || kind == ORDER_READ) && group_round_copy(run, ORDER_READ))
             return true;
         run->component = 0;
         if (kind == ORDER_READ || kind == ORDER_WRITE)
@@ -326,9 +332,13 @@ void group_lose(const struct device *member)
     device->group->abandoned = NULL;
     LIST_EACH (struct group_run, run, &device->group->runs, link) {
         run->order = NULL;
-        for (uint32_t i = 0; i < device->group->count; i++)
-            if (device->group->member[i] == member || run->part[i].state == PART_WAITS)
-                group_part_ended(&run->part[i], 0);
+        for (uint32_t i = 0; i < device->group->count; i++) {
+            struct group_part *part = &run->part[i];
+            if (device->group->member[i] == member || part->state == PART_WAITS)
+                group_part_ended(part, 0);
+            else if (part->state == PART_HANDED_OVER && part->order.kind == ORDER_WRITE)
+                region_use_hold(&part->place); /* the task is answered meanwhile */
+        }
     }
     LIST_EACH (struct field, field, &device->arrays, device_link) {
         field_lose(field);

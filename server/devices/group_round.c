@@ -165,27 +165,28 @@ static void begin_part(struct entry *entry)
     device_flush(part->member);
 }
 
-/* Its cost is that of its job or, of a measure, of a copy. */
+/* Its cost is that of its job or, of a measure and a copy, of so many bytes. */
 static void wait_for_turn(struct group_run *run, struct group_part *part)
 {
     struct flow *flow = &run->user->part[part->member->number]->flow;
-    const struct job *job = part->order.job;
+    const struct order *order = &part->order;
     entry_init(&part->entry);
     part->entry.begin = begin_part;
     part->entry.arrival = run->order->id;
-    part->entry.cost_ns = job ? schedule_estimate(flow, job) + schedule_plan(flow, job)
-                              : schedule_copy(part->order.in[0]->type.bytes);
+    part->entry.cost_ns =
+        order->job ? schedule_estimate(flow, order->job) + schedule_plan(flow, order->job)
+                   : schedule_copy(order->in[0]->type.bytes - order->ahead - order->behind);
     part->state = PART_WAITS;
     run->under_way++;
     schedule_add(&part->member->schedule, flow, &part->entry);
 }
 
-void group_part_ended(struct group_part *part, uint64_t device_us)
+void group_part_ended(struct group_part *part, int64_t device_ns)
 {
     if (part->state == PART_WAITS)
         schedule_remove(&part->member->schedule, &part->entry);
     else if (part->state == PART_HANDED_OVER)
-        schedule_done(&part->member->schedule, &part->entry, schedule_time(device_us));
+        schedule_done(&part->member->schedule, &part->entry, device_ns);
     else
         return;
     part->state = PART_ENDED;
@@ -199,8 +200,9 @@ static struct field *copied_array(const struct group_run *run, enum order_kind k
 {
     const struct order *order = run->order;
     const struct region_use *places = kind == ORDER_READ ? order->in_place : order->out_place;
-    *place = places && places[component].region ? &places[component] : NULL;
-    if (!*place || (order->kind != ORDER_RUN && component > 0))
+    const bool has = places && (component == 0 || order->kind == ORDER_RUN);
+    *place = has && places[component].region ? &places[component] : NULL;
+    if (!*place)
         return NULL;
     return kind == ORDER_READ || order->kind != ORDER_RUN ? run->in[component]
                                                           : run->out[component];

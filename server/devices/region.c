@@ -171,10 +171,14 @@ void region_worker_ready(struct device *device)
         map(mapping);
 }
 
-void region_worker_gone(struct device *device)
+void region_worker_lost(struct device *device)
 {
     LIST_EACH (struct mapping, mapping, &device->regions, link)
         mapping->state = REGION_UNMAPPED;
+}
+
+void region_worker_gone(struct device *device)
+{
     /* One that goes is answered, and an answer may make others go: the scan begins anew. */
     for (struct list *link = device->regions.next; link != &device->regions;) {
         struct region *region = LIST_ENTRY(link, struct mapping, link)->region;

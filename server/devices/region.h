@@ -125,6 +125,8 @@ bool region_would_overlap(const struct user *user, const struct array *a, const 
 
 /* Events of a device's worker. */
 void region_worker_ready(struct device *device);
+/* It is gone: it has mapped nothing any more, before uses end; then regions may go. */
+void region_worker_lost(struct device *device);
 void region_worker_gone(struct device *device);
 /* False: the worker was not told to map such a region. */
 bool region_mapped(struct device *device, uint64_t number, enum status status);

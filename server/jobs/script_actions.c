@@ -59,6 +59,7 @@ static void set_measure(const struct script *script, const struct op *op, struct
                        : job_has_steps(&op->job)          ? script->array[SCRIPT_SAME]
                                                           : op->out[i];
     order->kind = ORDER_MEASURE;
+    order->in_place = NULL;
     memset(order->in, 0, sizeof order->in);
     memset(order->out, 0, sizeof order->out);
     order->in[0] = of;

@@ -228,6 +228,12 @@ def test_arrays_come_from_regions_and_go_there(client):
     assert result("diffusion", f=place, distribute=True, **steps) == client.out("diffusion", f=f, **steps).tobytes()
     chain = [{"op": "laplacian", "f": place, "out": "l"}, {"op": "derivative", "axis": "z", "f": "l"}]
     assert client.out("chain", ops=chain, distribute=True).tobytes() == client.out("chain", ops=chain).tobytes()
+    kappa = numpy.exp(f)
+    k = distribute(client, kappa)
+    for dt in ({"dt": 1e-4}, {"cfl": 0.4}):
+        expected = client.out("diffusion", f=f, diffusivity=kappa, steps=5, accuracy=2, **dt).tobytes()
+        assert client.out("diffusion", f=place, diffusivity=k, steps=5, accuracy=2, distribute=True, **dt).tobytes() == expected
+    assert client.get(k["field"]).tobytes() == kappa.tobytes()
     vector = {axis: place for axis in "xyz"}
     assert bits(client.out("curl", f=vector, distribute=True)) == bits(client.out("curl", f=vector))
     refused = client.refused("laplacian", f=f, coefficient=place, distribute=True, accuracy=2)
@@ -247,6 +253,22 @@ def test_jobs_of_one_field_at_once(client):
     sent = [client.send("diffusion", f=given, distribute=True, **params) for params, given in jobs]
     for job, (params, _) in zip(sent, jobs):
         assert client.recv(job)["out"].tobytes() == client.out("diffusion", f=f, placement="host", **params).tobytes()
+
+
+def test_jobs_of_one_kappa_at_once(client):
+    """Some read f from a region before they exchange ghost planes of κ, which others read already."""
+    f, kappa = new_random((64, 24, 30)), numpy.exp(new_random((64, 24, 30)))
+    place, k = Region.holding(client, f).place(like=f), distribute(client, kappa)
+    jobs = [dict(accuracy=2, boundary=boundary, diffusivity=k, steps=steps, **dt)
+            for boundary in ("mirror", "periodic") for steps in (1, 7) for dt in ({"cfl": 0.3}, {"dt": 1e-4})]
+    sent = [[client.send("diffusion", f=given, distribute=True, **job) for job in jobs for given in (place, f)]
+            for _ in range(4)]
+    laplacians = [client.send("laplacian", f=k, accuracy=2) for _ in range(8)]
+    expected = [client.out("diffusion", f=f, placement="host", **dict(job, diffusivity=kappa)).tobytes() for job in jobs]
+    for one in sent:
+        assert [client.recv(job)["out"].tobytes() for job in one] == [e for e in expected for _ in range(2)]
+    for job in laplacians:
+        assert client.recv(job)["out"].tobytes() == client.out("laplacian", f=kappa, accuracy=2).tobytes()
 
 
 def test_cancel_and_hang_up(daemon, client):
