@@ -201,6 +201,7 @@ static bool start_job(int which, int at)
 static void worker_ends(int at)
 {
     device[at].state = DEVICE_DOWN;
+    region_worker_lost(&device[at]);
     region_worker_gone(&device[at]);
 }
 
