@@ -457,6 +457,15 @@ def checked_connection(daemon, kind=Client):
         assert_serves(after)
 
 
+@contextlib.contextmanager
+def emptied_client(daemon):
+    """A client whose fields are freed at the end; then no byte lies on any device."""
+    with daemon.client() as one:
+        yield one
+        one.free(*(f["field"] for f in one.call("list")["fields"]))
+    eventually(lambda: not any(d["fields_bytes"] for d in daemon.info()["devices"]), "devices without arrays")
+
+
 @pytest.fixture
 def client(daemon):
     with checked_connection(daemon) as connection:

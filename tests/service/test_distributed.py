@@ -7,7 +7,7 @@ import subprocess
 import numpy
 import pytest
 
-from fdtest import ENDLESS, Daemon, MiB, Region, assert_serves, binary, eventually, wave
+from fdtest import ENDLESS, Daemon, MiB, Region, assert_serves, binary, emptied_client, eventually, wave
 
 GROUP = "distributed"
 RANDOM = numpy.random.default_rng()
@@ -28,10 +28,8 @@ def daemon(request):
 @pytest.fixture
 def client(daemon):
     """Each test ends without a byte on any device."""
-    with daemon.client() as one:
+    with emptied_client(daemon) as one:
         yield one
-        one.free(*(f["field"] for f in one.call("list")["fields"]))
-    eventually(lambda: not any(d["fields_bytes"] for d in daemon.info()["devices"]), "devices without arrays")
 
 
 def distribute(client, array):

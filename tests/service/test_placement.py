@@ -6,7 +6,7 @@ import signal
 import numpy
 import pytest
 
-from fdtest import ENDLESS, Daemon, MiB, Region, as_user, assert_serves, eventually, needs_root, wave
+from fdtest import ENDLESS, Daemon, MiB, Region, as_user, assert_serves, emptied_client, eventually, needs_root, wave
 
 HERE, THERE = "host", "host:1"
 
@@ -21,10 +21,8 @@ def daemon():
 @pytest.fixture
 def client(daemon):
     """Each test ends without a byte on either device."""
-    with daemon.client() as one:
+    with emptied_client(daemon) as one:
         yield one
-        one.free(*(f["field"] for f in one.call("list")["fields"]))
-    eventually(lambda: not any(d["fields_bytes"] for d in daemon.info()["devices"]), "devices without arrays")
 
 
 def put(client, array, where):
