@@ -50,18 +50,23 @@ void device_tell(struct device *device, const struct channel_message *message, c
         worker_kill(device, "no memory for its orders");
 }
 
+bool device_pass(struct device *device, const struct channel_message *message, int descriptor)
+{
+    const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (copy >= 0 && !descriptors_are_few(device->devices->users, copy))
+        return channel_queue_push(&device->queue, message, NULL, copy);
+    if (copy >= 0)
+        close(copy);
+    return false;
+}
+
 bool device_map(struct device *device, const struct region *region)
 {
     const struct channel_message message = {.type = CHANNEL_REGION,
                                             .u.region = {.region = region->number,
                                                          .bytes = region->bytes,
                                                          .writable = region->writable}};
-    const int descriptor = fcntl(region->descriptor, F_DUPFD_CLOEXEC, 0);
-    if (descriptor >= 0 && !descriptors_are_few(device->devices->users, descriptor))
-        return channel_queue_push(&device->queue, &message, NULL, descriptor);
-    if (descriptor >= 0)
-        close(descriptor);
-    return false;
+    return device_pass(device, &message, region->descriptor);
 }
 
 void device_unmap(struct device *device, const struct region *region)
@@ -82,8 +87,6 @@ static bool flush(struct device *device)
 
 void device_flush(struct device *device)
 {
-    if (device->group)
-        group_flush(device);
     if (device->socket < 0 || device->state == DEVICE_CLOSED)
         return;
     if (device->queue.count)
@@ -181,6 +184,7 @@ static void on_timer(uv_timer_t *timer)
     device->rests = false;
     poll_update(device);
     region_worker_ready(device); /* those that there was no descriptor for */
+    mailbox_worker_ready(device);
     static const struct channel_message ping = {.type = CHANNEL_PING};
     if (unsent)
         return;

@@ -169,6 +169,10 @@ void device_flush(struct device *device);
 void device_tell(struct device *device, const struct channel_message *message,
                  const uint8_t *block);
 
+/* Queue a message with a copy of the descriptor. False: there is no memory, or no descriptor is
+ * left for it now. */
+bool device_pass(struct device *device, const struct channel_message *message, int descriptor);
+
 /* Kill a worker that hangs; another is started once it has exited. */
 void device_give_up(struct device *device, const char *why);
 

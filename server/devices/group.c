@@ -205,11 +205,6 @@ void group_settle(struct device *device)
     group->settling = false;
 }
 
-void group_arrived(const struct field *field)
-{
-    group_settle(field->device);
-}
-
 void group_flush(struct device *device)
 {
     struct group *group = device->group;

@@ -46,8 +46,9 @@ void group_order(struct device *device, struct order *order);
 /* At the end of a turn of the loop: finish the orders that ended within group_order(). */
 void group_flush(struct device *device);
 
-/* All copies from and to an array of the group have ended. */
-void group_arrived(const struct field *field);
+/* Take the group's runs on as far as they go; finished() is called for those that end. Also called
+ * when all copies to an array of the group have ended. */
+void group_settle(struct device *device);
 
 /* An order to a member has ended; the parameters are those of device_events.finished(). */
 void group_part_finished(struct order *part, enum status status,

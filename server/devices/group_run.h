@@ -79,6 +79,3 @@ bool group_round_end(struct group_run *run);
 /* Take the part, which has ended or is given up, out of the member's schedule. Once for each; later
  * calls change nothing. */
 void group_part_ended(struct group_part *part, int64_t device_ns);
-
-/* Take the group's runs on as far as they go; finished() is called for those that end. */
-void group_settle(struct device *device);

@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "server/devices/group.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -134,18 +133,15 @@ struct slab *mailbox_slot(const struct device *device, uint64_t number)
 
 /* --- workers --- */
 
-/* Let the device's worker map it; without a descriptor now, when the next worker becomes ready. */
+/* Let the device's worker map it. Without a descriptor it is told at the device's next beat. */
 static void tell(struct mailbox *mailbox, struct device *device)
 {
-    const int descriptor = fcntl(mailbox->descriptor, F_DUPFD_CLOEXEC, 0);
     const struct channel_message message = {
         .type = CHANNEL_REGION,
         .u.region = {
             .region = mailbox->region, .bytes = mailbox->bytes, .writable = 1, .is_mailbox = 1}};
-    if (descriptor >= 0 && channel_queue_push(&device->queue, &message, NULL, descriptor))
+    if (device_pass(device, &message, mailbox->descriptor))
         mailbox->known[device->number] = MAILBOX_TOLD;
-    else if (descriptor >= 0)
-        close(descriptor);
 }
 
 static void tell_all(struct mailbox *mailbox)

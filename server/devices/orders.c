@@ -308,7 +308,7 @@ static void copy_ended(struct slab *slab, bool ok)
         field->device->devices->events->copied(task, field);
     }
     if (field->parts && !field->copies)
-        group_arrived(field);
+        group_settle(field->device);
     field_release(part);
     field_release(field);
 }

@@ -258,9 +258,9 @@ static void on_end(uv_prepare_t *handle)
 {
     struct io *io = handle->data;
     struct device *group = group_find(io->jobs->devices);
-    if (group) /* first: orders that it finishes are answered in this turn */
-        group_flush(group);
     serve_users(io);
+    if (group) /* orders that it finishes, cancelled ones among them, are answered in this turn */
+        group_flush(group);
     settle_connections(io);
     free_closed(io);
     LIST_EACH (struct device, device, &io->jobs->devices->list, link)
