@@ -32,6 +32,7 @@ struct token {
 
 struct completion {
     struct token token;
+    bool edges; /* no end of the launch: the edges of its own planes are there, to be downloaded */
     /* Launches: time on the device, microseconds, of passes and of their own copies. Copies: 0. */
     uint64_t device_us, copy_us;
 };
@@ -45,6 +46,10 @@ struct backend {
     /* The largest array, in bytes, that launches copy faster, from source and to target, than
      * upload and download do. 0: launches cannot copy. */
     uint64_t launch_copies_bytes;
+    /* Can launches do all passes of the plan at once for some of its planes alone
+     * (launch.own)? Where these have edges, a completion tells of them before that of the launch.
+     * NULL: of no plan. */
+    bool (*takes_own_planes)(const struct plan *plan);
 
     /* Open device `index`, with the arena mapped at `arena` (pin it). Completions of operations
      * that were under way at the last arm(), at least, write to the eventfd `wake`. Fills info.

@@ -16,7 +16,8 @@ void *launch_array(const struct launch *launch, int array)
 
 void *launch_result(const struct launch *launch, int component)
 {
-    const bool ends_even = launch->to / launch->plan->lines % 2 == 1 || launch->plan->staged;
+    const bool ends_even =
+        launch->own.end > 0 || launch->to / launch->plan->lines % 2 == 1 || launch->plan->staged;
     return ends_even ? launch->even[component] : launch->odd;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "numerics/stage.h"
+#include "numerics/subdomain.h"
 #include "numerics/table.h"
 
 #include <stdint.h>
@@ -33,6 +34,9 @@ struct launch {
     void *spare[2];                  /* a plan that is staged: its further scratch arrays */
     const struct operands *operands; /* by enum operand; lives as the plan does. NULL: none */
     uint64_t from, to;
+    /* Of a plan that the backend takes so (takes_own_planes()): all of its passes at once, from in
+     * to even, for these planes alone. No byte of any other plane is written. */
+    struct own_planes own;
     const void *source[AXIS_COUNT];
     void *target[AXIS_COUNT];
     /* Launches of one chain (a number that is not 0) run in the order of launch(), each seeing what

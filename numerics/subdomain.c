@@ -46,6 +46,7 @@ void decomposition_job(const struct decomposition *decomposition, const struct j
         own.end - own.begin + ghosts * ((uint64_t)cuts[SIDE_LOW] + cuts[SIDE_HIGH]);
     part->job = *job;
     part->ahead = cuts[SIDE_LOW] ? ghosts : 0;
+    part->own = (struct own_planes){0};
     if (job_has_steps(job))
         part->job.steps = steps;
     if (axis == AXIS_COUNT) {
@@ -55,6 +56,14 @@ void decomposition_job(const struct decomposition *decomposition, const struct j
     /* A cut restricts no step: the whole job's dt was judged. */
     part->job.allow_unstable = job->operator_id == OPERATOR_DIFFUSION;
     part->job.n[axis] = planes;
+    if (decomposition->overlaps)
+        part->own = (struct own_planes){
+            .begin = part->ahead,
+            .end = part->ahead + own.end - own.begin,
+            .edge = {cuts[SIDE_LOW] ? SUBDOMAIN_EDGE : 0, cuts[SIDE_HIGH] ? SUBDOMAIN_EDGE : 0}};
+    /* Its own planes look past no side that is a cut: it may stay periodic. */
+    if (decomposition->overlaps && decomposition->wraps)
+        return;
     /* The ghost planes of a result are not used, but job_check() asks for 0 of such operators. */
     const double factor = job_inputs(job) > job_outputs(job) ? 0 : 1;
     for (int side = 0; side < SIDE_COUNT; side++) {
@@ -83,6 +92,22 @@ void decomposition_block(const struct decomposition *decomposition, const struct
         memcpy((char *)to + at, from + (is_cut ? own.begin - part->ahead : 0), end - at);
     }
     job_block_key(to, part->job.more.block_bytes, part->job.more.block_key);
+}
+
+bool decomposition_overlap(struct decomposition *decomposition, const struct job *job)
+{
+    const uint64_t width = decomposition->width;
+    bool has_operands = false;
+    for (int i = 0; i < OPERANDS; i++)
+        has_operands = has_operands || job_operand_points(job, i) > 0;
+    if (job->operator_id != OPERATOR_DIFFUSION || job->more.scheme != SCHEME_EULER ||
+        has_operands || decomposition->axis != AXIS_Z || decomposition->endpoint || width == 0 ||
+        width > SUBDOMAIN_EDGE)
+        return false;
+    decomposition->overlaps = true;
+    decomposition->round =
+        job->steps < SUBDOMAIN_EDGE / width ? job->steps : SUBDOMAIN_EDGE / width;
+    return true;
 }
 
 static bool refuse(struct failure *failure, const char *parameter, const char *what)

@@ -21,7 +21,16 @@ enum {
                               begin at a multiple of 16 bytes */
     SUBDOMAIN_PLANES = SUBDOMAIN_GHOSTS + 1, /* least number of own planes: the neighbour's ghost
                                                 planes, and the one that an endpoint repeats */
+    SUBDOMAIN_EDGE = 4,                      /* planes beside a cut that go to the neighbour while
+                                                the others are computed */
     SUBDOMAINS_MOST = 16
+};
+
+/* The planes of its arrays that a subdomain's job computes, where it leaves the ghost planes alone:
+ * [begin, end) along the slowest axis, those of its edges first, so many on either side, since
+ * neighbours wait for them. end 0: all planes, in any order. */
+struct own_planes {
+    uint64_t begin, end, edge[SIDE_COUNT];
 };
 
 /* Planes of the whole field. */
@@ -43,12 +52,18 @@ struct decomposition {
     uint64_t round; /* steps between two exchanges, at most */
     bool wraps;     /* the first subdomain and the last one are neighbours, … */
     bool endpoint;  /* … and the last plane repeats the first */
+    bool overlaps;  /* the exchange of a round's results goes beside its computing */
 };
 
 /* Decompose a job that passed job_check(), whose arrays have so many planes, into `count` parts.
  * False with UNSUPPORTED and the parameter: only one device can compute such a job. */
 bool decompose(const struct job *job, uint64_t planes, uint32_t count,
                struct decomposition *decomposition, struct failure *failure);
+
+/* Go in rounds whose exchange overlaps with computing, as many steps each as devices may do at once
+ * (gpu/backend.h), which may refuse still. False: the job is not of the kind that gains from it,
+ * and nothing has changed. */
+bool decomposition_overlap(struct decomposition *decomposition, const struct job *job);
 
 /* Is that side of subdomain i a cut, beyond which a neighbour's planes lie? */
 bool decomposition_cuts(const struct decomposition *decomposition, uint32_t i, int side);
@@ -60,6 +75,7 @@ uint64_t decomposition_ghosts(const struct decomposition *decomposition, uint64_
 struct subdomain_job {
     struct job job;
     uint64_t ahead;
+    struct own_planes own; /* of a decomposition that overlaps */
 };
 void decomposition_job(const struct decomposition *decomposition, const struct job *job, uint32_t i,
                        uint64_t steps, struct subdomain_job *part);

@@ -5,6 +5,7 @@
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/graphs.h"
 #include "gpu/cuda/memory.h"
+#include "gpu/cuda/passes.h"
 #include "gpu/cuda/pin.h"
 #include "gpu/cuda/queues.h"
 #include "gpu/cuda/room.h"
@@ -60,6 +61,7 @@ static bool describe(int index, struct device_info *info, struct failure *failur
     memcpy(info->uuid, &properties.uuid, sizeof info->uuid);
     info->units = (uint32_t)properties.multiProcessorCount;
     info->count = (uint32_t)count;
+    info->own_planes = 1;
     info->driver = (uint32_t)driver;
     info->architecture = (uint32_t)(10 * properties.major + properties.minor);
     return true;
@@ -144,6 +146,7 @@ const struct backend *backend_cuda(void)
         .kind = "cuda",
         .splits_passes = false,
         .launch_copies_bytes = LAUNCH_COPIES_BYTES,
+        .takes_own_planes = passes_take_own_planes,
         .open = cuda_open,
         .close = cuda_close,
         .pin = pin_memory,

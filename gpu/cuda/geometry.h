@@ -35,6 +35,9 @@ struct geometry {
     uint64_t points; /* that are computed */
     int64_t begin[AXIS_COUNT], end[AXIS_COUNT]; /* those, of each field */
     int64_t low[AXIS_COUNT], high[AXIS_COUNT];  /* the interior */
+    /* So many planes further are as many again (passes.c: of the families that take such); 0: not.
+     */
+    int64_t apart;
     bool has_interior;
     struct boundary_shape boundary;
     unsigned jobs; /* that are launched at once, each with a share of the units */

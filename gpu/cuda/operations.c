@@ -24,6 +24,8 @@ void operations_close(void)
             if (!is_copy)
                 cudaEventDestroy(group->begin);
             cudaEventDestroy(group->end);
+            if (group->edges)
+                cudaEventDestroy(group->edges);
             free(group);
         }
     LIST_DRAIN (struct operation, operation, &spare.operations, link)
@@ -65,7 +67,8 @@ struct group *group_take(bool is_copy)
         fault_never(cudaEventCreateWithFlags(&group->end, is_copy ? cudaEventDisableTiming : 0),
                     "cudaEventCreate");
     }
-    *group = (struct group){.is_copy = is_copy, .begin = group->begin, .end = group->end};
+    *group = (struct group){
+        .is_copy = is_copy, .begin = group->begin, .end = group->end, .edges = group->edges};
     list_init(&group->operations);
     return group;
 }

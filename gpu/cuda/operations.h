@@ -37,6 +37,9 @@ struct group {
     bool ends_round;        /* … and it ends with one that does */
     struct graph *graph;    /* that they were launched as; NULL: one by one */
     cudaEvent_t begin, end; /* a copy has no begin, and its end tells no time */
+    cudaEvent_t edges;      /* of own planes; NULL: it never had any */
+    struct operation
+        *told; /* when the edges are there: completes then. NULL: it has, or has none */
 };
 
 /* None is kept. */

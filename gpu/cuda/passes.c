@@ -277,6 +277,70 @@ static cudaError_t launch_part(struct geometry *g, const struct launch *const la
     return launch_pass(g, &pass);
 }
 
+bool passes_take_own_planes(const struct plan *plan)
+{
+    struct geometry g;
+    if (plan->engine != PLAN_TABLE || !plan->plain || plan->impose || plan->probes ||
+        plan->batch > 1 || plan->inputs > 1 || plan->outputs > 1 || !plan->axis[AXIS_Z].active)
+        return false;
+    geometry_init(&g, plan, 0, plan->lines, 1, 0, 1, NULL);
+    return plan->passes == 1 || temporal_blocking_3d_passes(&g) >= plan->passes;
+}
+
+/* Planes [begin, end) of a launch of own planes. */
+static void init_planes(struct geometry *g, const struct launch *launch, uint64_t begin,
+                        uint64_t end, int slot, int units, cudaStream_t stream)
+{
+    const struct plan *plan = launch->plan;
+    const uint64_t lines = plan->lines / (uint64_t)plan->axis[AXIS_Z].n;
+    geometry_init(g, plan, begin * lines, end * lines, 1, slot, units, stream);
+}
+
+static cudaError_t launch_planes(struct geometry *g, const struct launch *launch)
+{
+    const uint64_t passes = launch->plan->passes;
+    return passes == 1 ? launch_part(g, &launch)
+                       : temporal_blocking_3d_launch(g, launch->in[0], launch->even[0], passes);
+}
+
+/* Do kernels take both at once, which are of as many planes? */
+static bool take_apart(const struct geometry *low, const struct geometry *high)
+{
+    return low->points == high->points &&
+           (low->plan->passes > 1 || (!low->boundary.points && !high->boundary.points &&
+                                      find_family(low, false)->launch == streaming_3d_launch));
+}
+
+/* The edges of own planes, from `low` and `high` on. */
+static cudaError_t launch_edges(const struct launch *launch, uint64_t low, uint64_t high, int slot,
+                                int units, cudaStream_t stream)
+{
+    const struct own_planes *own = &launch->own;
+    struct geometry at_low, at_high;
+    init_planes(&at_low, launch, own->begin, low, slot, units, stream);
+    init_planes(&at_high, launch, high, own->end, slot, units, stream);
+    if (take_apart(&at_low, &at_high)) {
+        at_low.apart = (int64_t)(high - own->begin);
+        return launch_planes(&at_low, launch);
+    }
+    const cudaError_t error = low > own->begin ? launch_planes(&at_low, launch) : cudaSuccess;
+    return error == cudaSuccess && high < own->end ? launch_planes(&at_high, launch) : error;
+}
+
+cudaError_t passes_launch_own(const struct launch *launch, bool edges, int slot, int units,
+                              cudaStream_t stream)
+{
+    const struct own_planes *own = &launch->own;
+    const uint64_t low = own->begin + own->edge[SIDE_LOW], high = own->end - own->edge[SIDE_HIGH];
+    struct geometry others;
+    if (edges)
+        return low > own->begin || high < own->end
+                   ? launch_edges(launch, low, high, slot, units, stream)
+                   : cudaSuccess;
+    init_planes(&others, launch, low, high, slot, units, stream);
+    return low < high ? launch_planes(&others, launch) : cudaSuccess;
+}
+
 /* Passes [pass, end) of whole fields. */
 static cudaError_t launch_passes(struct geometry *g, const struct launch *const launches[],
                                  uint64_t pass, uint64_t end)

@@ -4,6 +4,7 @@
 #include "gpu/backend.h"
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <sys/cdefs.h>
 
 __BEGIN_DECLS
@@ -32,10 +33,16 @@ void passes_constants_init(struct passes_constants *constants, const struct plan
  * done; no kernel that uses the slot may be under way. */
 cudaError_t passes_load(int slot, const struct passes_constants *constants, cudaStream_t stream);
 
+/* Is it a plan whose passes are done at once for own planes (struct launch)? */
+bool passes_take_own_planes(const struct plan *plan);
+
 /* Put the launches of 1 … PASSES_JOBS jobs of one plan, the same lines of each: whole passes or a
  * part of a plan's only one that split_allows(), on the stream, all in one where the kernels can;
  * the slot holds the plan. None writes what another reads or writes. units: multiprocessors. */
 cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, int slot, int units,
                           cudaStream_t stream);
+/* The same of the edges of a launch of own planes, or of its other ones. */
+cudaError_t passes_launch_own(const struct launch *launch, bool edges, int slot, int units,
+                              cudaStream_t stream);
 
 __END_DECLS

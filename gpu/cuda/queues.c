@@ -257,6 +257,8 @@ static bool is_small(const struct operation *operation)
 {
     const struct launch *launch = &operation->launch;
     const bool of_chain = launch->chain && launch->plan->engine != PLAN_STENCIL;
+    if (launch->own.end) /* it is a group of its own */
+        return false;
     return work_of(launch) <= (of_chain ? SMALL_OF_CHAIN : SMALL_POINTS);
 }
 
@@ -280,6 +282,26 @@ static int count_together(struct list *ordered, bool is_chain, bool *is_whole)
     return count;
 }
 
+/* Put a launch of own planes on the queue. */
+static void put_own_planes(struct queue *queue, struct group *group)
+{
+    const struct operation *operation = LIST_FIRST(&group->operations, struct operation, link);
+    const struct launch *launch = &operation->launch;
+    const int slot = operation->slot;
+    if (launch->own.edge[SIDE_LOW] || launch->own.edge[SIDE_HIGH]) {
+        group->told = operation_take(operation->completion.token);
+        group->told->completion.edges = true;
+        if (!group->edges)
+            fault_never(cudaEventCreateWithFlags(&group->edges, cudaEventDisableTiming),
+                        "cudaEventCreate");
+        fault_never(passes_launch_own(launch, true, slot, all.units, queue->stream), "launch");
+        fault_never(cudaEventRecord(group->edges, queue->stream), "cudaEventRecord");
+        fault_never(cudaStreamWaitEvent(queue->waker, group->edges, 0), "cudaStreamWaitEvent");
+        fault_never(cudaLaunchHostFunc(queue->waker, wake, NULL), "cudaLaunchHostFunc");
+    }
+    fault_never(passes_launch_own(launch, false, slot, all.units, queue->stream), "launch");
+}
+
 /* Put all of the group on the queue, and the downloads after its launches on theirs. Where that
  * takes long, what is there before wakes the worker on its own. */
 static void put_group(struct queue *queue, struct group *group)
@@ -291,7 +313,10 @@ static void put_group(struct queue *queue, struct group *group)
     if (!first->is_resident)
         wait_for_uploads(queue);
     fault_never(cudaEventRecord(group->begin, queue->stream), "cudaEventRecord");
-    graphs_put(group, all.units, queue->stream);
+    if (first->own.end)
+        put_own_planes(queue, group);
+    else
+        graphs_put(group, all.units, queue->stream);
     queue_add(queue, group);
     const struct group *awaited = group; /* by the first download, for those behind it */
     LIST_EACH (struct operation, o, &group->operations, link) {
@@ -428,6 +453,11 @@ static void collect_from(struct queue *queue, struct list *completed)
 {
     LIST_EACH (struct group, group, &queue->groups, link) {
         const cudaError_t error = cudaEventQuery(group->end);
+        if (group->told &&
+            (error != cudaErrorNotReady || cudaEventQuery(group->edges) != cudaErrorNotReady)) {
+            list_push(completed, &group->told->link);
+            group->told = NULL;
+        }
         if (error == cudaErrorNotReady)
             return;
         fault_never(error, "the device");

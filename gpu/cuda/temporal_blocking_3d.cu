@@ -25,7 +25,10 @@ static int64_t temporal_3d_divide(temporal_3d_shape<T, R> *shape, const struct g
     const int overlap = 2 * steps * R, packs = (int)blocks_of(axis[AXIS_X].n, is::V),
               halo = (int)blocks_of(steps * R, is::V);
     const int start = 4; /* planes: as long as a block takes to get going */
+    const int64_t depth = g->end[AXIS_Z] - g->begin[AXIS_Z];
     int64_t least = INT64_MAX;
+    shape->begin = (int32_t)g->begin[AXIS_Z];
+    shape->end = (int32_t)g->end[AXIS_Z];
     shape->halo = halo * is::V;
     for (int tiles_x = 1; tiles_x <= (int)blocks_of(packs, 12); tiles_x++) {
         const int width = (int)blocks_of(packs, tiles_x), lanes = width + 2 * halo;
@@ -36,15 +39,15 @@ static int64_t temporal_3d_divide(temporal_3d_shape<T, R> *shape, const struct g
         const int64_t tiles = (int64_t)tiles_x * tiles_y * (int64_t)g->plan->batch;
         for (int more = 1; more <= 4; more++) { /* … than what one march for each tile fills */
             const int64_t waves = (tiles - 1) / g->units + more;
-            const int length = (int)blocks_of(axis[AXIS_Z].n, waves * g->units / tiles);
-            const int64_t blocks = tiles * (int)blocks_of(axis[AXIS_Z].n, length);
+            const int length = (int)blocks_of(depth, waves * g->units / tiles);
+            const int64_t blocks = tiles * (int)blocks_of(depth, length);
             const int64_t planes = blocks_of(blocks, g->units) * (length + overlap + start);
             if (planes >= least)
                 continue;
             least = planes;
             shape->tiles_x = (int)blocks_of(packs, width);
             shape->tiles_y = tiles_y;
-            shape->marches = (int)blocks_of(axis[AXIS_Z].n, length);
+            shape->marches = (int)blocks_of(depth, length);
             shape->lanes = lanes;
             shape->results[AXIS_X] = width * is::V;
             shape->results[AXIS_Y] = height;
@@ -78,6 +81,13 @@ static cudaError_t temporal_3d_run(const struct geometry *g, const void *in, voi
     shape.packs = plan->axis[AXIS_X].n % is::V == 0;
     shape.steps = steps;
     temporal_3d_divide(&shape, g, steps);
+    shape.step = shape.results[AXIS_Z];
+    if (g->apart) {
+        shape.results[AXIS_Z] = shape.end - shape.begin;
+        shape.step = (int32_t)g->apart;
+        shape.marches = 2;
+        shape.end += (int32_t)g->apart;
+    }
     const int64_t blocks =
         (int64_t)shape.tiles_x * shape.tiles_y * shape.marches * (int64_t)plan->batch;
     const size_t shared = (is::RING + 2 * (steps - 1)) * is::PLANE * sizeof(T);

@@ -65,6 +65,8 @@ template <typename T, int R> struct temporal_3d_shape {
     int64_t plane, field; /* elements */
     axis_images<int32_t> images[AXIS_COUNT];
     int32_t results[AXIS_COUNT];       /* of a tile, and of a march */
+    int32_t begin, end;                /* planes that are computed */
+    int32_t step;                      /* from one march to the next */
     int32_t tiles_x, tiles_y, marches; /* of a field */
     int32_t lanes;                     /* threads in a row of a tile */
     int32_t halo;                      /* points beside a tile's results along x: whole packs */
@@ -166,11 +168,11 @@ __global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
     item /= (uint32_t)shape.tiles_x;
     const int y_from = (int)(item % (uint32_t)shape.tiles_y) * shape.results[AXIS_Y];
     item /= (uint32_t)shape.tiles_y;
-    const int z_from = (int)(item % (uint32_t)shape.marches) * shape.results[AXIS_Z];
+    const int z_from = shape.begin + (int)(item % (uint32_t)shape.marches) * shape.step;
     item /= (uint32_t)shape.marches;
     const int x_to = min(x_from + shape.results[AXIS_X], nx);
     const int y_to = min(y_from + shape.results[AXIS_Y], shape.images[AXIS_Y].n);
-    const int z_to = min(z_from + shape.results[AXIS_Z], shape.images[AXIS_Z].n);
+    const int z_to = min(z_from + shape.results[AXIS_Z], shape.end);
     const int x = x_from - shape.halo + thread % shape.lanes * V;
     const int y = y_from - reach + thread / shape.lanes * ROWS;
     in += (int64_t)item * shape.field;

@@ -72,6 +72,23 @@ static void check_parts(const struct execution *run)
         worker_broken("RUN of an odd part of an array, or of one that others see", run->id);
 }
 
+/* A job of own planes has two arrays, and these planes in them. */
+static void check_own(const struct execution *run, const struct job *job)
+{
+    const struct own_planes *own = &run->own;
+    const uint64_t planes = job->n[AXIS_Z];
+    const bool inside = own->begin < own->end && own->end <= planes &&
+                        own->edge[SIDE_LOW] <= own->end - own->begin &&
+                        own->edge[SIDE_HIGH] <= own->end - own->begin - own->edge[SIDE_LOW];
+    bool alone = run->in[0] && run->out[0] && run->in[0] != run->out[0];
+    for (int i = 0; i < EXECUTION_ARRAYS; i++)
+        alone = alone && (i == 0 || i == AXIS_COUNT || !run->array[i]);
+    for (int i = 0; i < EXECUTION_PLACES; i++)
+        alone = alone && !run->place[i].region;
+    if (own->end && !(inside && alone))
+        worker_broken("RUN of planes that its job does not have, or with other arrays", run->id);
+}
+
 /* They have memory, of so many bytes each, and none is written that must not be. */
 static void check_arrays(const struct execution *run, uint64_t bytes)
 {
@@ -82,7 +99,7 @@ static void check_arrays(const struct execution *run, uint64_t bytes)
     if (run->scratch[0] && run->scratch[0] == run->in[0] && !run->out[0])
         worker_broken("RUN whose result would come to lie in its input's array, not in its place",
                       run->id);
-    if (!slices_possible(run->plan, &buffers))
+    if (!run->own.end && !slices_possible(run->plan, &buffers))
         worker_broken("RUN without the scratch array that it needs", run->id);
 }
 
@@ -120,6 +137,7 @@ bool arrays_find(const struct worker *worker, struct execution *run,
     const uint64_t bytes = job_bytes(job);
     run->ahead = given->ahead;
     run->behind = given->behind;
+    run->own = given->own;
     find_places(worker, run, given->from, job_inputs(job), bytes, false, run->from);
     find_places(worker, run, given->to, job_outputs(job), bytes, true, run->to);
     find_arrays(worker, run, given);
@@ -127,6 +145,7 @@ bool arrays_find(const struct worker *worker, struct execution *run,
     if (!arrays_have_memory(run))
         return false;
     check_parts(run);
+    check_own(run, job);
     check_arrays(run, bytes);
     check_chain(worker, run);
     return true;

@@ -16,18 +16,19 @@ static uint32_t record_bytes(unsigned type)
 {
 #define WITH(part) CHANNEL_HEAD_BYTES + sizeof((struct channel_message *)0)->u.part
     static const uint32_t bytes[CHANNEL_TYPES] = {
-        [CHANNEL_ARENA] = WITH(arena),        [CHANNEL_ALLOCATE] = WITH(allocate),
-        [CHANNEL_UPLOAD] = WITH(copy),        [CHANNEL_RUN] = CHANNEL_RUN_BYTES,
-        [CHANNEL_CANCEL] = WITH(job),         [CHANNEL_DOWNLOAD] = WITH(copy),
-        [CHANNEL_RELEASE] = WITH(job),        [CHANNEL_PING] = CHANNEL_HEAD_BYTES,
-        [CHANNEL_REGION] = WITH(region),      [CHANNEL_UNREGION] = WITH(region),
-        [CHANNEL_MEASURE] = WITH(measure),    [CHANNEL_KERNEL] = WITH(kernel),
-        [CHANNEL_READY] = WITH(ready),        [CHANNEL_REFUSED] = WITH(refused),
-        [CHANNEL_FAILED] = WITH(allocate),    [CHANNEL_COPIED] = WITH(copy),
-        [CHANNEL_PROGRESS] = WITH(job),       [CHANNEL_FINISHED] = WITH(job),
-        [CHANNEL_PONG] = WITH(pong),          [CHANNEL_MAPPED] = WITH(region),
-        [CHANNEL_EXPORT] = WITH(exported),    [CHANNEL_EXPORTED] = WITH(exported),
-        [CHANNEL_ALIVE] = CHANNEL_HEAD_BYTES, [CHANNEL_MAILBOX] = WITH(mailbox),
+        [CHANNEL_ARENA] = WITH(arena),       [CHANNEL_ALLOCATE] = WITH(allocate),
+        [CHANNEL_UPLOAD] = WITH(copy),       [CHANNEL_RUN] = CHANNEL_RUN_BYTES,
+        [CHANNEL_CANCEL] = WITH(job),        [CHANNEL_DOWNLOAD] = WITH(copy),
+        [CHANNEL_RELEASE] = WITH(job),       [CHANNEL_PING] = CHANNEL_HEAD_BYTES,
+        [CHANNEL_REGION] = WITH(region),     [CHANNEL_UNREGION] = WITH(region),
+        [CHANNEL_MEASURE] = WITH(measure),   [CHANNEL_KERNEL] = WITH(kernel),
+        [CHANNEL_READY] = WITH(ready),       [CHANNEL_REFUSED] = WITH(refused),
+        [CHANNEL_FAILED] = WITH(allocate),   [CHANNEL_COPIED] = WITH(copy),
+        [CHANNEL_PROGRESS] = WITH(job),      [CHANNEL_EDGES] = WITH(job),
+        [CHANNEL_FINISHED] = WITH(job),      [CHANNEL_PONG] = WITH(pong),
+        [CHANNEL_MAPPED] = WITH(region),     [CHANNEL_EXPORT] = WITH(exported),
+        [CHANNEL_EXPORTED] = WITH(exported), [CHANNEL_ALIVE] = CHANNEL_HEAD_BYTES,
+        [CHANNEL_MAILBOX] = WITH(mailbox),
     };
     return type < CHANNEL_TYPES ? (bytes[type] + 7) / 8 * 8 : 0;
 }

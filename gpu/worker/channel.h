@@ -18,7 +18,7 @@
  *   REGION region, bytes (with the memfd,  MAPPED region, once it is mapped and pinned
  *     or a mailbox's descriptor)
  *   UNREGION region                        –
- *   RUN job and block: arrays, places      PROGRESS …, then FINISHED
+ *   RUN job and block: arrays, places      PROGRESS …, EDGES, then FINISHED
  *   KERNEL slot, bytes (with the memfd)    –
  *   MEASURE array, other, result           FINISHED with the measure
  *   CANCEL job                             FINISHED with CANCELLED, or as it ended
@@ -60,6 +60,10 @@
  * OK may have written any part of its outputs, arrays and places, once it has begun a pass. A
  * worker whose device_info says `direct` computes in regions themselves: an input or output with
  * a place has no array there (id 0), and an input with a place is no scratch.
+ * A RUN of own planes writes no other plane of its output. An EDGES tells that their edges are
+ * there: from then on these may be downloaded, and planes of its input that are not its own may be
+ * uploaded; such planes of its output may be at any time. One that the device cannot do at once is
+ * FINISHED with UNSUPPORTED, undone.
  * RUNs of one chain, a number of the front's, may begin before those before them have ended, since
  * the device carries out their launches in the order sent; of large ones no more are there at once
  * than make a slice of a job. All of them are of one owner's arrays. Those behind one that does not
@@ -73,7 +77,7 @@
 
 #include "gpu/device_info.h"
 #include "numerics/measure.h"
-#include "numerics/job.h"
+#include "numerics/subdomain.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,6 +105,7 @@ enum channel_type {
     CHANNEL_FAILED,
     CHANNEL_COPIED,
     CHANNEL_PROGRESS,
+    CHANNEL_EDGES,
     CHANNEL_FINISHED,
     CHANNEL_PONG,
     CHANNEL_MAPPED,
@@ -136,6 +141,8 @@ struct channel_run {
      * (numerics/subdomain.h). `ahead` is a multiple of PLACE_ALIGNMENT. Both are 0 where the job
      * has places, probes, arrays over faces or exported arrays. */
     uint64_t ahead, behind;
+    struct own_planes own; /* that it computes; it has in[0] and out[0] then, which differ, and no
+                              other array and no place */
     struct place from[AXIS_COUNT], to[AXIS_COUNT]; /* where inputs and outputs lie in regions */
     uint64_t chain;                                /* 0: it is in none */
     uint32_t progress;                             /* 1: send PROGRESS, at most ten a second */
@@ -188,7 +195,7 @@ struct channel_message {
             uint64_t bytes;
         } mailbox; /* the answer: status OK with a descriptor, or without one another status */
         struct {
-            uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, FINISHED */
+            uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, EDGES, FINISHED */
             uint64_t done, total; /* PROGRESS: passes done; FINISHED: passes begun */
             uint64_t device_us;   /* FINISHED: time on the device */
             /* FINISHED; copies: of its places. Small arrays that the device's kernels copy are part
@@ -216,7 +223,7 @@ struct channel_message {
 };
 
 enum {
-    CHANNEL_VERSION = 6,
+    CHANNEL_VERSION = 7,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
     CHANNEL_KERNELS = 64,           /* slots of them */

@@ -94,6 +94,10 @@ static void use(const struct execution *run, bool begins)
     for (int i = 0; i < EXECUTION_ARRAYS; i++)
         if (run->array[i])
             *(writes(run, i) ? &run->array[i]->writers : &run->array[i]->readers) += by;
+    if (run->own.end) {
+        run->in[0]->own_readers += by;
+        run->out[0]->own_writers += by;
+    }
 }
 
 /* One of several passes copies at its ends alone. */

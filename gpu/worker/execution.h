@@ -45,8 +45,10 @@ struct holding {
     uint32_t uploads; /* begun and not completed */
     uint32_t downloads;
     uint32_t region_uploads; /* of uploads those that are begun chunk by chunk */
-    uint32_t readers;        /* unfinished jobs that read it */
-    uint32_t writers;        /* unfinished jobs that write it */
+    uint32_t readers;        /* unfinished jobs that read it, … */
+    uint32_t own_readers;    /* … of these such as compute own planes alone */
+    uint32_t writers;        /* the same of jobs that write it */
+    uint32_t own_writers;
 };
 
 /* Where in a region an input or output lies; region NULL: nowhere. */
@@ -78,6 +80,7 @@ struct execution {
         struct execution_place place[EXECUTION_PLACES];
     };
     uint64_t ahead, behind;   /* bytes of each array before and behind the job's (channel.h) */
+    struct own_planes own;    /* that it computes (channel.h) */
     struct operands operands; /* the operands' memory, once started */
     bool wants_progress, added, cancelled, started;
     uint64_t chain; /* the front's number of it; 0: it is in none */

@@ -126,7 +126,10 @@ static void start(struct worker *worker, struct execution *run)
 {
     executions_start(&worker->runs, run);
     const struct buffers buffers = execution_buffers(run);
-    slices_begin(&run->slices, run->plan, worker->backend->splits_passes, &buffers);
+    if (run->own.end)
+        slices_begin_own(&run->slices, run->plan, &run->own, &buffers);
+    else
+        slices_begin(&run->slices, run->plan, worker->backend->splits_passes, &buffers);
     run->slices.launch.operands = &run->operands;
     if (execution_is_chained(run)) {
         run->slices.launch.chain = run->chain;
@@ -293,6 +296,11 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
         finish(worker, run, STATUS_OUT_OF_MEMORY);
         return;
     }
+    if (run->own.end &&
+        !(worker->backend->takes_own_planes && worker->backend->takes_own_planes(run->plan))) {
+        finish(worker, run, STATUS_UNSUPPORTED);
+        return;
+    }
     choose_way(worker, run, job_bytes(job));
     add_run(worker, run);
 }
@@ -375,9 +383,18 @@ void jobs_came_home(struct worker *worker, struct execution *run)
         finish(worker, run, STATUS_OK);
 }
 
+static void tell_edges(struct worker *worker, const struct execution *run)
+{
+    worker_answer(worker, &(struct channel_message){.type = CHANNEL_EDGES, .u.job.id = run->id});
+}
+
 void jobs_slice_completed(struct worker *worker, struct execution *run,
                           const struct completion *completion)
 {
+    if (completion->edges) {
+        tell_edges(worker, run);
+        return;
+    }
     if (run->measured) {
         finish(worker, run, STATUS_OK);
         return;

@@ -217,9 +217,9 @@ static void take_completion(const struct completion *completion)
         jobs_settle(&worker, pipeline_complete(&worker.pipeline, completion));
         return;
     }
-    worker.under_way--;
+    worker.under_way -= !completion->edges;
     if (kind == TOKEN_SLICE) {
-        worker.ended++;
+        worker.ended += !completion->edges;
         jobs_slice_completed(&worker, of, completion);
     } else if (kind == TOKEN_HOME) {
         worker.ended++;

@@ -108,6 +108,20 @@ void slices_begin(struct slices *slices, const struct plan *plan, bool splits_pa
         slices->next_size = FIRST_PASSES * plan->lines;
 }
 
+void slices_begin_own(struct slices *slices, const struct plan *plan, const struct own_planes *own,
+                      const struct buffers *buffers)
+{
+    const uint64_t lines = plan->passes * plan->lines;
+    *slices = (struct slices){.launch = {.plan = plan,
+                                         .in = {buffers->in[0]},
+                                         .even = {buffers->out[0]},
+                                         .to = lines,
+                                         .own = *own},
+                              .total = lines,
+                              .next_size = lines,
+                              .whole_passes = true};
+}
+
 /* May a slice end before that pass? A step of RK4 is not cut: a backend may do it at once. */
 static bool may_end(const struct plan *plan, uint64_t pass)
 {

@@ -33,6 +33,10 @@ bool slices_possible(const struct plan *plan, const struct buffers *buffers);
 void slices_begin(struct slices *slices, const struct plan *plan, bool splits_passes,
                   const struct buffers *buffers);
 
+/* The same of own planes, which are one slice: from in[0] to out[0]. */
+void slices_begin_own(struct slices *slices, const struct plan *plan, const struct own_planes *own,
+                      const struct buffers *buffers);
+
 /* Points × passes of a first slice: a few milliseconds. */
 uint64_t slices_first_points(bool splits_passes);
 

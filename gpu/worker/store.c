@@ -152,10 +152,11 @@ static void answer_copied(struct worker *worker, uint64_t tag, enum status statu
                               .type = CHANNEL_COPIED, .status = status, .u.copy.tag = tag});
 }
 
-/* May the array be copied to, or from, now? */
+/* May the array be copied to, or from, now? Beside jobs on own planes it may. */
 static void check_unused(const struct holding *holding, bool is_upload)
 {
-    if (holding->writers || (is_upload && holding->readers))
+    if (holding->writers > holding->own_writers ||
+        (is_upload && holding->readers > holding->own_readers))
         worker_broken("a copy of an array that a job uses", holding->id);
     if (holding->region_uploads)
         worker_broken("a copy of an array that comes from a region", holding->id);

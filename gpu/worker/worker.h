@@ -112,7 +112,7 @@ void jobs_measure(struct worker *worker, const struct channel_message *message);
 void jobs_cancel(struct worker *worker, uint64_t id);
 /* A part of the run's result has come to its exported array. */
 void jobs_came_home(struct worker *worker, struct execution *run);
-/* The run's slice under way has completed. */
+/* The run's slice under way has completed, or the edges of its own planes have. */
 void jobs_slice_completed(struct worker *worker, struct execution *run,
                           const struct completion *completion);
 /* A copy or launch of the run has completed in the pipeline: finish it, or the copy that it is,

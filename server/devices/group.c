@@ -8,7 +8,7 @@
 
 uint64_t group_run_bytes(const struct group *group)
 {
-    return sizeof(struct group_run) + group->count * sizeof(struct group_part);
+    return sizeof(struct group_run) + group_run_parts(group) * sizeof(struct group_part);
 }
 
 struct field *group_run_use(struct field *field)
@@ -31,14 +31,21 @@ void group_run_let_go(struct field *field)
 
 static void cancel_parts(struct group_run *run)
 {
-    const struct group *group = run->device->group;
-    for (uint32_t i = 0; i < group->count; i++) {
+    for (uint32_t i = 0; i < group_run_parts(run->device->group); i++) {
         struct group_part *part = &run->part[i];
         if (part->state == PART_WAITS)
             group_part_ended(part, 0);
         else if (part->state == PART_HANDED_OVER && !part->order.stopped)
             device_cancel(part->member, &part->order);
     }
+}
+
+void group_part_edges(struct order *order)
+{
+    struct group_run *run = order->run;
+    if (run->order && run->status == STATUS_OK)
+        group_round_edges(run, LIST_ENTRY(order, struct group_part, order));
+    group_settle(run->device);
 }
 
 void group_part_finished(struct order *order, enum status status,
@@ -51,10 +58,11 @@ void group_part_finished(struct order *order, enum status status,
     if (status == STATUS_OK && order->kind == ORDER_RUN)
         schedule_learn(&run->user->part[member->number]->flow, order->job, device_us);
     group_part_ended(part, said ? schedule_time(device_us) : part->entry.cost_ns);
-    if (status != STATUS_OK)
+    if (status == STATUS_UNSUPPORTED && run->cut.overlaps)
+        run->refused = true;
+    else if (status != STATUS_OK)
         group_run_fail(run, status);
-    if (device_us > run->round_us)
-        run->round_us = device_us;
+    run->device_us[part->number] += device_us;
     run->passes_begun |= said && said->u.job.done > 0;
     group_settle(run->device);
     member->devices->events->dispatch(member);
@@ -66,9 +74,18 @@ static void free_run(struct group_run *run)
     list_remove(&run->link);
     for (int i = 0; i < RUN_ARRAYS; i++)
         group_run_let_go(run->array[i]);
-    for (uint32_t i = 0; i < group->count; i++)
+    for (uint32_t i = 0; i < group_run_parts(group); i++)
         free(run->part[i].block);
     free(run);
+}
+
+/* The slowest member's time. */
+static uint64_t time_on_devices(const struct group_run *run)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < run->device->group->count; i++)
+        most = run->device_us[i] > most ? run->device_us[i] : most;
+    return most;
 }
 
 static void finish(struct group_run *run)
@@ -78,7 +95,7 @@ static void finish(struct group_run *run)
     const enum status status = run->status;
     const struct channel_message said = {
         .type = CHANNEL_FINISHED,
-        .u.job = {.done = run->passes_begun, .device_us = run->device_us + run->round_us}};
+        .u.job = {.done = run->passes_begun, .device_us = time_on_devices(run)}};
     if (order)
         order->measured = run->measured;
     free_run(run);
@@ -132,10 +149,40 @@ static bool must_wait(const struct group_run *run)
     return inputs_wait(run);
 }
 
+/* Do all members compute own planes? */
+static bool computes_own_planes(const struct group *group)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < group->count; i++)
+        all = all && group->member[i]->info.own_planes;
+    return all;
+}
+
+/* Admission has decomposed the job, whose steps and numbers alone may have changed since. */
+static void decompose_order(struct group_run *run)
+{
+    const struct order *order = run->order;
+    struct failure failure = {0};
+    if (!decompose(order->job, order->in[0]->parts->planes, run->device->group->count, &run->cut,
+                   &failure))
+        group_run_fail(run, failure.code);
+}
+
 static bool write_results(struct group_run *run)
 {
     run->phase = GROUP_WRITING;
     return group_round_copy(run, ORDER_WRITE);
+}
+
+/* Its first round was refused: begin again. */
+static bool go_without_overlap(struct group_run *run)
+{
+    run->refused = run->cut.overlaps = false;
+    run->awaited = 0;
+    decompose_order(run);
+    if (run->status == STATUS_OK)
+        group_round_begin(run);
+    return true;
 }
 
 /* What comes next, now that nothing of the run is under way. False: nothing, it has ended. */
@@ -158,6 +205,8 @@ static bool advance(struct group_run *run)
         group_round_order(run);
         return true;
     case GROUP_COMPUTING:
+        if (run->refused)
+            return go_without_overlap(run);
         if (group_round_end(run))
             return write_results(run);
         group_round_begin(run);
@@ -175,7 +224,7 @@ static bool go_on(struct group_run *run, bool may_finish)
         group_run_fail(run, STATUS_CANCELLED);
     if (run->status != STATUS_OK)
         cancel_parts(run);
-    if (run->under_way)
+    if (run->status == STATUS_OK && group_round_overlaps(run) ? run->awaited : run->under_way)
         return false;
     if (run->status == STATUS_OK && run->phase == GROUP_WAITING && must_wait(run))
         return false;
@@ -233,7 +282,6 @@ static bool are_cut_alike(const struct group_run *run)
 void group_order(struct device *device, struct order *order)
 {
     struct group *group = device->group;
-    struct failure failure = {0};
     struct group_run *run = calloc(1, group_run_bytes(group));
     order->stopped = false;
     if (!run) {
@@ -253,12 +301,13 @@ void group_order(struct device *device, struct order *order)
     for (int i = 0; i < RUN_ARRAYS; i++)
         group_run_use(run->array[i]);
     list_push(&group->runs, &run->link);
-    /* Admission has decomposed the job, whose steps and numbers alone may have changed since. */
-    if (order->kind == ORDER_RUN &&
-        !decompose(order->job, order->in[0]->parts->planes, group->count, &run->cut, &failure))
-        group_run_fail(run, failure.code);
-    else if (order->kind == ORDER_RUN && !are_cut_alike(run))
-        group_run_fail(run, STATUS_INTERNAL);
+    if (order->kind == ORDER_RUN) {
+        decompose_order(run);
+        if (!are_cut_alike(run))
+            group_run_fail(run, STATUS_INTERNAL);
+        if (computes_own_planes(group))
+            decomposition_overlap(&run->cut, order->job);
+    }
     const bool settles = group->settling;
     group->settling = true; /* its task is not to hear of its end before this returns */
     while (!settles && go_on(run, false))
@@ -327,9 +376,9 @@ void group_lose(const struct device *member)
     device->group->abandoned = NULL;
     LIST_EACH (struct group_run, run, &device->group->runs, link) {
         run->order = NULL;
-        for (uint32_t i = 0; i < device->group->count; i++) {
+        for (uint32_t i = 0; i < group_run_parts(device->group); i++) {
             struct group_part *part = &run->part[i];
-            if (device->group->member[i] == member || part->state == PART_WAITS)
+            if (part->member == member || part->state == PART_WAITS)
                 group_part_ended(part, 0);
             else if (part->state == PART_HANDED_OVER && part->order.kind == ORDER_WRITE)
                 region_use_hold(&part->place); /* the task is answered meanwhile */

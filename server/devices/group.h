@@ -4,6 +4,13 @@
  *
  *   order ─► { exchange ghost planes ─► an order to each member ─► all have ended } … ─► finished
  *
+ * Where the members compute own planes (gpu/backend.h), a round of a diffusion's steps is such that
+ * they do it at once, and the exchange goes beside it: the edges come first, are copied to the
+ * neighbours while the others are computed, and then the next round is ordered:
+ *
+ *   edges ─► their copies ─┬─► edges …
+ *   other planes ··········┴─► other planes …
+ *
  * An order on its way is a run (group_run.h). It goes in rounds of as many time steps as the ghost
  * planes allow. Runs of one task follow each other in the order given; the tasks' accesses to their
  * fields keep the runs of different tasks apart.
@@ -50,6 +57,8 @@ void group_flush(struct device *device);
  * when all copies to an array of the group have ended. */
 void group_settle(struct device *device);
 
+/* The edges of a part's own planes are there. */
+void group_part_edges(struct order *part);
 /* An order to a member has ended; the parameters are those of device_events.finished(). */
 void group_part_finished(struct order *part, enum status status,
                          const struct channel_message *said);

@@ -26,6 +26,7 @@ static void on_exchanged(void *context, bool ok)
 {
     struct group_run *run = context;
     run->under_way--;
+    run->awaited--;
     if (!ok)
         fail_exchange(run);
     group_settle(run->device);
@@ -38,25 +39,46 @@ static void copy_planes(struct group_run *run, const struct field *field, uint32
     const struct field_parts *parts = field->parts;
     struct device_copy *copy;
     run->under_way++;
+    run->awaited++;
     if (!device_copy_begin(&copy, parts->at[from_part], from * parts->plane_bytes,
                            parts->at[to_part], to * parts->plane_bytes, planes * parts->plane_bytes,
                            on_exchanged, run)) {
         run->under_way--;
+        run->awaited--;
         fail_exchange(run);
     }
 }
 
-/* The ghost planes beside a cut, of both subdomains: i and the next one. */
-static void exchange_cut(struct group_run *run, const struct field *field, uint32_t i,
+static void copy_to_previous(struct group_run *run, const struct field *field, uint32_t i,
+                             uint64_t ghosts)
+{
+    const struct decomposition *cut = &run->cut;
+    const uint32_t previous = (i + cut->count - 1) % cut->count;
+    const struct subdomain its = subdomain_of(cut->planes, cut->count, previous);
+    const uint64_t repeated = i == 0 && cut->endpoint; /* the last plane is the first */
+    copy_planes(run, field, i, SUBDOMAIN_GHOSTS + repeated, previous,
+                SUBDOMAIN_GHOSTS + its.end - its.begin, ghosts);
+}
+
+static void copy_to_next(struct group_run *run, const struct field *field, uint32_t i,
                          uint64_t ghosts)
 {
     const struct decomposition *cut = &run->cut;
     const uint32_t next = (i + 1) % cut->count;
     const struct subdomain own = subdomain_of(cut->planes, cut->count, i);
     const uint64_t end = SUBDOMAIN_GHOSTS + own.end - own.begin;
-    const uint64_t repeated = next == 0 && cut->endpoint; /* the last plane is the first */
+    const uint64_t repeated = next == 0 && cut->endpoint;
     copy_planes(run, field, i, end - repeated - ghosts, next, SUBDOMAIN_GHOSTS - ghosts, ghosts);
-    copy_planes(run, field, next, SUBDOMAIN_GHOSTS + repeated, i, end, ghosts);
+}
+
+/* A subdomain's planes beside its cuts, to its neighbours' ghost planes. */
+static void copy_edges(struct group_run *run, const struct field *field, uint32_t i,
+                       uint64_t ghosts)
+{
+    if (decomposition_cuts(&run->cut, i, SIDE_LOW))
+        copy_to_previous(run, field, i, ghosts);
+    if (decomposition_cuts(&run->cut, i, SIDE_HIGH))
+        copy_to_next(run, field, i, ghosts);
 }
 
 /* Do so many planes beside the cuts of an array hold the neighbours'? */
@@ -73,8 +95,7 @@ static void exchange(struct group_run *run, struct field *field, uint64_t ghosts
 {
     const struct decomposition *cut = &run->cut;
     for (uint32_t i = 0; i < cut->count; i++)
-        if (decomposition_cuts(cut, i, SIDE_HIGH))
-            exchange_cut(run, field, i, ghosts);
+        copy_edges(run, field, i, ghosts);
     field->parts->ghosts = ghosts;
     field->parts->wraps = cut->wraps;
     field->parts->endpoint = cut->endpoint;
@@ -111,13 +132,45 @@ static void set_ends(struct order *order, const struct field *array, uint64_t ah
     order->behind = order->in[0]->type.bytes - order->ahead - bytes;
 }
 
+/* Parts of a round are not those of the one beside it. */
+static struct group_part *part_of_round(struct group_run *run, uint32_t i)
+{
+    const struct group *group = run->device->group;
+    struct group_part *part = &run->part[run->rounds % 2 * group->count + i];
+    part->member = group->member[i];
+    part->number = i;
+    return part;
+}
+
+/* Where the next of the rounds that overlap writes: to and fro between two arrays, so that the last
+ * one writes the output where there is a choice. */
+static struct field *next_result(const struct group_run *run)
+{
+    struct field *const out = run->out[0];
+    struct field *const other = run->scratch[0] ? run->scratch[0] : run->in[0];
+    const uint64_t left = run->order->job->steps - run->done;
+    const uint64_t rounds = (left + run->cut.round - 1) / run->cut.round;
+    struct field *const next = rounds % 2 ? out : other;
+    return next != run->result ? next : next == out ? other : out;
+}
+
+/* Of a part of own planes: what the order names. */
+static void set_own(const struct group_run *run, struct group_part *part)
+{
+    struct order *order = &part->order;
+    order->in[0] = part_of(run->result, part->number);
+    order->out[0] = part_of(next_result(run), part->number);
+    order->scratch[0] = NULL;
+    order->own = part->job.own;
+    order->chain = PART_ID | run->order->id;
+}
+
 /* False: no memory. */
 static bool set_part(struct group_run *run, uint32_t i)
 {
     const struct order *whole = run->order;
-    struct group_part *part = &run->part[i];
+    struct group_part *part = part_of_round(run, i);
     struct order *order = &part->order;
-    part->member = run->device->group->member[i];
     *order = (struct order){.run = run, .user = run->user, .kind = whole->kind};
     for (int k = 0; k < AXIS_COUNT; k++) {
         order->in[k] = part_of(run->in[k], i);
@@ -143,6 +196,8 @@ static bool set_part(struct group_run *run, uint32_t i)
     }
     order->job = &part->job.job;
     order->block = part->block;
+    if (run->cut.overlaps)
+        set_own(run, part);
     return true;
 }
 
@@ -213,9 +268,8 @@ static void copy_part(struct group_run *run, enum order_kind kind, struct field 
 {
     const struct field_parts *parts = array->parts;
     const struct subdomain own = subdomain_of(parts->planes, parts->count, i);
-    struct group_part *part = &run->part[i];
+    struct group_part *part = part_of_round(run, i);
     struct order *order = &part->order;
-    part->member = run->device->group->member[i];
     *order = (struct order){.run = run,
                             .user = run->user,
                             .kind = kind,
@@ -247,22 +301,41 @@ bool group_round_copy(struct group_run *run, enum order_kind kind)
     return true;
 }
 
+bool group_round_overlaps(const struct group_run *run)
+{
+    return run->phase == GROUP_COMPUTING && run->cut.overlaps && !run->refused &&
+           run->done + run->steps < run->order->job->steps;
+}
+
 void group_round_order(struct group_run *run)
 {
     const struct group *group = run->device->group;
     struct devices *devices = run->device->devices;
     run->phase = GROUP_COMPUTING;
+    run->rounds++;
     for (uint32_t i = 0; i < group->count; i++)
         if (!set_part(run, i)) {
             group_run_fail(run, STATUS_OUT_OF_MEMORY);
             return;
         }
+    if (run->cut.overlaps)
+        run->result = next_result(run);
     spoil_ghosts(run->out, AXIS_COUNT);
     spoil_ghosts(run->scratch, AXIS_COUNT);
+    if (group_round_overlaps(run))
+        run->awaited += group->count;
     for (uint32_t i = 0; i < group->count; i++)
-        wait_for_turn(run, &run->part[i]);
+        wait_for_turn(run, part_of_round(run, i));
     for (uint32_t i = 0; i < group->count; i++)
         devices->events->dispatch(group->member[i]);
+}
+
+void group_round_edges(struct group_run *run, const struct group_part *part)
+{
+    if (!group_round_overlaps(run))
+        return;
+    copy_edges(run, run->result, part->number, decomposition_ghosts(&run->cut, run->cut.round));
+    run->awaited--;
 }
 
 /* κ and the source do not change between rounds, and other runs may read them: all of their ghost
@@ -273,6 +346,11 @@ void group_round_begin(struct group_run *run)
     if (run->order->kind != ORDER_RUN)
         return;
     run->steps = next_steps(run);
+    if (run->cut.overlaps && run->result) { /* they came beside the round before */
+        group_round_order(run);
+        return;
+    }
+    run->result = run->in[0];
     const uint64_t ghosts = decomposition_ghosts(&run->cut, run->steps);
     for (int i = 0; i < RUN_INPUTS; i++) {
         struct field *field = group_run_input(run, i);
@@ -284,32 +362,56 @@ void group_round_begin(struct group_run *run)
 static void merge_measured(struct group_run *run)
 {
     for (uint32_t i = 0; i < run->device->group->count; i++)
-        measured_join(&run->measured, &run->part[i].order.measured);
+        measured_join(&run->measured, &part_of_round(run, i)->order.measured);
 }
 
-/* All parts of a round have ended well. True: it was the last one. */
+/* Where the last round that overlapped has written another array than the output, the two exchange
+ * theirs. */
+static void place_result(struct group_run *run)
+{
+    struct field_parts *result = run->result->parts, *out = run->out[0]->parts;
+    for (uint32_t i = 0; i < out->count && result != out; i++) {
+        struct field *const part = out->at[i];
+        out->at[i] = result->at[i];
+        result->at[i] = part;
+    }
+}
+
+/* The next round begins from the result. */
+static void let_go_of_input(struct group_run *run)
+{
+    if (run->in[0] == run->out[0])
+        return;
+    group_run_let_go(run->in[0]);
+    run->in[0] = group_run_use(run->out[0]);
+}
+
+static void tell_progress(struct group_run *run)
+{
+    const struct order *order = run->order;
+    struct job done = *order->job;
+    done.steps = run->done;
+    const uint64_t now_ns = uv_hrtime();
+    if (!order->progress || now_ns - run->told_ns < PROGRESS_NS)
+        return;
+    run->told_ns = now_ns;
+    run->device->devices->events->progress(run->order, job_passes(&done));
+}
+
+/* All parts of a round have ended well, or their edges are there. True: it was the last one. */
 bool group_round_end(struct group_run *run)
 {
-    struct order *order = run->order;
-    run->device_us += run->round_us;
-    run->round_us = 0;
-    if (order->kind == ORDER_MEASURE) {
+    if (run->order->kind == ORDER_MEASURE) {
         merge_measured(run);
         return true;
     }
     run->done += run->steps;
-    if (run->done == order->job->steps)
-        return true;
-    if (run->in[0] != run->out[0]) { /* the next one begins from the result */
-        group_run_let_go(run->in[0]);
-        run->in[0] = group_run_use(run->out[0]);
+    const bool was_last = run->done == run->order->job->steps;
+    if (was_last && run->cut.overlaps)
+        place_result(run);
+    if (!was_last) {
+        let_go_of_input(run);
+        tell_progress(run);
     }
-    struct job done = *order->job;
-    done.steps = run->done;
-    const uint64_t now_ns = uv_hrtime();
-    if (order->progress && now_ns - run->told_ns >= PROGRESS_NS) {
-        run->told_ns = now_ns;
-        run->device->devices->events->progress(order, job_passes(&done));
-    }
-    return false;
+    return was_last;
 }

@@ -14,7 +14,8 @@ struct group_part {
     struct order order;
     struct region_use place; /* of a copy from or to a region */
     struct subdomain_job job;
-    uint8_t *block; /* owned */
+    uint8_t *block;  /* owned */
+    uint32_t number; /* of its subdomain */
 };
 
 /* An order to the group until all of its parts have ended. */
@@ -42,15 +43,26 @@ struct group_run {
     } phase;
     int component;        /* the next one to be looked at: READING, WRITING */
     uint64_t done, steps; /* steps that are done, and those of this round */
-    uint32_t under_way;   /* orders to members, and copies */
+    uint32_t rounds;      /* that were ordered */
+    uint32_t under_way;   /* orders to members, and copies; … */
+    uint32_t awaited;     /* … and what the next round waits for, where it overlaps with this one:
+                             edges, and their copies */
+    bool refused;         /* a member cannot do its part so */
+    struct field *result; /* of the last round that overlaps with the next; NULL: none has begun */
     enum status status;
     bool has_ended; /* well, but for finished() */
     bool passes_begun;
-    uint64_t round_us, device_us; /* the slowest part's of this round; of the rounds before it */
-    uint64_t told_ns;             /* when its task last heard of progress */
+    uint64_t device_us[SUBDOMAINS_MOST]; /* of each member */
+    uint64_t told_ns;                    /* when its task last heard of progress */
     struct measured measured;
-    struct group_part part[]; /* one of each member */
+    struct group_part part[]; /* of each member two: of this round, and of one beside it */
 };
+
+/* How many parts a run has. */
+static inline uint32_t group_run_parts(const struct group *group)
+{
+    return 2 * group->count;
+}
 
 /* Number i, below RUN_INPUTS, of the arrays that it reads: the components of f, κ and the source.
  * NULL: it has none such. */
@@ -69,6 +81,10 @@ void group_run_let_go(struct field *field);
 /* Give each member an order to copy its planes of the next component that is to come from a region,
  * or to go there. False: there is none left. */
 bool group_round_copy(struct group_run *run, enum order_kind kind);
+/* Is another round to follow that needs no more than this one's edges? */
+bool group_round_overlaps(const struct group_run *run);
+/* Copy the edges of a part's result to the neighbours' ghost planes. */
+void group_round_edges(struct group_run *run, const struct group_part *part);
 /* Begin the exchange of the ghost planes that the next round needs. */
 void group_round_begin(struct group_run *run);
 /* They have come: give each member its order, or fail the run. */

@@ -175,6 +175,7 @@ static void send_run(struct device *device, const struct order *order)
     run->job = *order->job;
     run->ahead = order->ahead;
     run->behind = order->behind;
+    run->own = order->own;
     for (int i = 0; i < AXIS_COUNT; i++) {
         run->in[i] = number(order->in[i]);
         run->out[i] = number(order->out[i]);
@@ -472,6 +473,12 @@ bool orders_take(struct device *device, const struct channel_message *message, i
         if (order)
             device->devices->events->progress(order, message->u.job.done);
         return order != NULL;
+    case CHANNEL_EDGES:
+        order = *bucket_place(device, message->u.job.id);
+        if (!order || !order->run)
+            return false;
+        group_part_edges(order);
+        return true;
     case CHANNEL_FINISHED:
         order = take_back(device, message->u.job.id);
         if (!order || message->status >= STATUS_COUNT)

@@ -49,7 +49,17 @@ class Jobs:
     def array(self):
         return self.random.standard_normal(self.shape).astype(self.dtype)
 
+    def plain_diffusion(self, members):
+        """Of the kind whose exchange GPUs overlap with computing."""
+        self.dtype = self.one_of(("f4", "f8"))
+        self.shape = (int(self.random.integers(17 * members, 17 * members + 40)), *self.random.integers(16, 40, 2))
+        return "diffusion", self.array(), {}, {
+            "boundary": self.sides("xyz"), "accuracy": int(self.one_of((2, 2, 4, 6, 8))), "cfl": 0.5,
+            "steps": int(self.random.integers(1, 40))}
+
     def next(self, members):
+        if self.random.integers(4) == 0:
+            return self.plain_diffusion(members)
         axes = int(self.random.integers(1, 4))
         self.dtype = self.one_of(("f4", "f8"))
         planes = int(self.random.integers(17 * members, 17 * members + 90))
@@ -129,7 +139,8 @@ def main(arguments=None):
     devices = options.devices.split(",")
     jobs, ran, drawn = Jobs(options.seed), collections.Counter(), 0
     with tempfile.TemporaryDirectory(prefix="fdserver-") as folder:
-        server = subprocess.Popen([options.build / "server/fdserver", "--listen", f"unix:{folder}/s", "--device",
+        program = next(p for p in (options.build / "server/fdserver", options.build / "fdserver") if p.exists())
+        server = subprocess.Popen([program, "--listen", f"unix:{folder}/s", "--device",
                                    options.devices, "--log-level", "4"])
         try:
             while not os.path.exists(f"{folder}/s"):

@@ -199,6 +199,68 @@ static bool check(struct random *random, const struct sample *sample)
     return ok;
 }
 
+/* Random own planes of a field. */
+static struct own_planes random_own(struct random *random, uint64_t planes)
+{
+    struct own_planes own = {.begin = 4 * random_below(random, 2),
+                             .end = planes - 4 * random_below(random, 2)};
+    for (int side = 0; side < SIDE_COUNT; side++)
+        own.edge[side] = 4 * random_below(random, 2);
+    return own;
+}
+
+/* Own planes of a job, the edges first or last, have the bits that they have in the whole field,
+ * and no other plane is written. */
+static bool check_own(struct random *random, struct trial *trial)
+{
+    const struct plan *plan = &trial->plan;
+    const uint64_t planes = (uint64_t)plan->axis[AXIS_Z].n, bytes = plan_array_bytes(plan);
+    const uint64_t plane = bytes / planes, lines = plan->lines / planes;
+    const int slot = (int)random_below(random, PASSES_SLOTS), first = (int)random_below(random, 2);
+    const int units = 1 + (int)random_below(random, 200);
+    const struct own_planes own = random_own(random, planes);
+    struct passes_constants constants;
+    trial->launch.own = own;
+    for (uint64_t p = 0; p < planes; p++)
+        if (p < own.begin || p >= own.end)
+            memcpy((char *)trial->expected[0] + p * plane, (char *)trial->out[0] + p * plane,
+                   plane);
+    passes_constants_init(&constants, plan, plan_table_rows(plan->table));
+    const bool ok =
+        passes_load(slot, &constants, NULL) == cudaSuccess &&
+        passes_launch_own(&trial->launch, first, slot, units, NULL) == cudaSuccess &&
+        passes_launch_own(&trial->launch, !first, slot, units, NULL) == cudaSuccess &&
+        rest_equals(plan, own.begin * lines, own.end * lines, trial->out[0], trial->expected[0]) &&
+        results_equal(&trial->sample->job, trial->out[0], trial->expected[0]);
+    if (!ok)
+        printf("planes %d to %d of %d, edges of %d and %d: ", (int)own.begin, (int)own.end,
+               (int)planes, (int)own.edge[SIDE_LOW], (int)own.edge[SIDE_HIGH]);
+    return ok;
+}
+
+static bool check_any_own(struct random *random, int i)
+{
+    struct sample sample;
+    struct trial trial;
+    for (bool takes = false; !takes;) {
+        sample_block(random, i % 8 ? 20000 : 100000, &sample);
+        sample.job.steps = 1 + random_below(random, 4);
+        sample.job.batch = 1;
+        trial_make(&trial, random, &sample);
+        takes = passes_take_own_planes(&trial.plan);
+        if (!takes) {
+            trial_free(&trial);
+            sample_free(&sample);
+        }
+    }
+    const bool ok = check_own(random, &trial);
+    if (!ok)
+        sample_print(&sample);
+    trial_free(&trial);
+    sample_free(&sample);
+    return ok;
+}
+
 static bool is_valid(const struct job *job)
 {
     struct failure failure;
@@ -606,6 +668,7 @@ static const struct kind {
     /* Several steps a pass, with blocks for which that would not be chosen. */
     {"block", 300, .make = make_block, .kernels = "temporal_blocking_3d"},
     {"names", 2, .check = check_names},
+    {"own_planes", 400, .check = check_any_own},
     {"faces", 200, .make = make_faces},
     {"mirrors", 300, .make = make_mirrors},
     {"reach", 100, .make = make_reach},

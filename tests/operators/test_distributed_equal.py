@@ -3,9 +3,10 @@
 import distributed_equal
 import pytest
 
-from fdtest import BUILD
+from fdtest import BUILD, ONE_DEVICE
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_distributed_jobs_have_the_bits_of_one_device(count):
-    distributed_equal.main(["--build", str(BUILD), "--devices", ",".join(["host"] * count), "--jobs", "150"])
+    devices = ["host" if ONE_DEVICE == "host" else f"cuda:{i}" for i in range(count)]
+    distributed_equal.main(["--build", str(BUILD), "--devices", ",".join(devices), "--jobs", "150"])

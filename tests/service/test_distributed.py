@@ -7,9 +7,12 @@ import subprocess
 import numpy
 import pytest
 
-from fdtest import ENDLESS, Daemon, MiB, Region, assert_serves, binary, emptied_client, eventually, wave
+from fdtest import ENDLESS, ONE_DEVICE, Daemon, MiB, Region, assert_serves, binary, emptied_client, eventually, wave
 
 GROUP = "distributed"
+FIRST, SECOND = ("host", "host:1") if ONE_DEVICE == "host" else ("cuda:0", "cuda:1")
+TWO = "host,host" if ONE_DEVICE == "host" else "cuda:0,cuda:1"
+THREE = "host,host,host" if ONE_DEVICE == "host" else "cuda:0,cuda:1,cuda:2"
 RANDOM = numpy.random.default_rng()
 
 
@@ -17,7 +20,7 @@ def new_random(shape, dtype="f4"):
     return RANDOM.standard_normal(shape).astype(dtype)
 
 
-@pytest.fixture(scope="module", params=[("host,host", "64M"), ("host,host,host", "0")], ids=["mailboxes", "arena"])
+@pytest.fixture(scope="module", params=[(TWO, "64M"), (THREE, "0")], ids=["mailboxes", "arena"])
 def daemon(request):
     """Planes are exchanged from device to device, or through the host."""
     devices, mailbox = request.param
@@ -46,7 +49,7 @@ def same(client, method, f, **params):
     def distributed(value):
         return distribute(client, value) if isinstance(value, numpy.ndarray) else value
 
-    expected = client.out(method, f=f, placement="host", **params)
+    expected = client.out(method, f=f, placement=FIRST, **params)
     there = {name: distributed(value) for name, value in params.items()}
     there["f"] = {axis: distributed(a) for axis, a in f.items()} if isinstance(f, dict) else distributed(f)
     assert bits(client.out(method, **there)) == bits(expected)
@@ -151,7 +154,7 @@ def test_what_subdomains_cannot_do_one_device_does(client):
         assert bits(client.out(method, f=field, **params)) == bits(client.out(method, f=f, **params))
         refused = client.refused(method, f=field, distribute=True, **params)
         assert refused.code == "UNSUPPORTED" and refused.parameter.split()[0] in (*params, "boundary")
-    assert client.refused("laplacian", f=field, distribute=True, placement="host").parameter == "distribute"
+    assert client.refused("laplacian", f=field, distribute=True, placement=FIRST).parameter == "distribute"
 
 
 @pytest.mark.parametrize("shape", [(30, 40), (3, 5), (1, 5000), (2, 3, 4)])
@@ -182,11 +185,11 @@ def test_readers_of_a_field_do_not_wait_for_each_other(client):
 def test_fields_of_one_device_and_of_the_group_go_together(client):
     f, k = new_random((64, 9, 9)), numpy.exp(new_random((64, 9, 9)))
     expected = client.out("laplacian", f=f, coefficient=k, accuracy=2).tobytes()
-    here = {"field": client.call("put", f=k, placement="host")["field"]}
+    here = {"field": client.call("put", f=k, placement=FIRST)["field"]}
     there = distribute(client, f)
     assert client.out("laplacian", f=there, coefficient=here, accuracy=2).tobytes() == expected
     assert client.out("laplacian", f=f, coefficient=here, accuracy=2, distribute=True).tobytes() == expected
-    assert client.out("laplacian", f=there, coefficient=k, accuracy=2, placement="host:1").tobytes() == expected
+    assert client.out("laplacian", f=there, coefficient=k, accuracy=2, placement=SECOND).tobytes() == expected
 
 
 def test_dry_run_names_the_group(client):
@@ -198,7 +201,7 @@ def test_dry_run_names_the_group(client):
 def test_the_command_distributes(daemon, tmp_path):
     f = new_random((64, 12, 14))
     numpy.save(tmp_path / "f.npy", f)
-    for name, options in (("one", ["--placement", "host"]), ("all", ["--distribute"])):
+    for name, options in (("one", ["--placement", FIRST]), ("all", ["--distribute"])):
         subprocess.run([binary("fdclient"), "--connect", daemon.path, "submit", str(tmp_path / "f.npy"), "--op", "laplacian",
                         "-o", str(tmp_path / f"{name}.npy"), *options], check=True, timeout=60)
     assert numpy.load(tmp_path / "all.npy").tobytes() == numpy.load(tmp_path / "one.npy").tobytes()
@@ -250,7 +253,7 @@ def test_jobs_of_one_field_at_once(client):
             for accuracy in (2, 4, 8) for steps in (1, 5, 9) for boundary in ("periodic", "mirror") for given in (f, field)]
     sent = [client.send("diffusion", f=given, distribute=True, **params) for params, given in jobs]
     for job, (params, _) in zip(sent, jobs):
-        assert client.recv(job)["out"].tobytes() == client.out("diffusion", f=f, placement="host", **params).tobytes()
+        assert client.recv(job)["out"].tobytes() == client.out("diffusion", f=f, placement=FIRST, **params).tobytes()
 
 
 def test_jobs_of_one_kappa_at_once(client):
@@ -262,7 +265,7 @@ def test_jobs_of_one_kappa_at_once(client):
     sent = [[client.send("diffusion", f=given, distribute=True, **job) for job in jobs for given in (place, f)]
             for _ in range(4)]
     laplacians = [client.send("laplacian", f=k, accuracy=2) for _ in range(8)]
-    expected = [client.out("diffusion", f=f, placement="host", **dict(job, diffusivity=kappa)).tobytes() for job in jobs]
+    expected = [client.out("diffusion", f=f, placement=FIRST, **dict(job, diffusivity=kappa)).tobytes() for job in jobs]
     for one in sent:
         assert [client.recv(job)["out"].tobytes() for job in one] == [e for e in expected for _ in range(2)]
     for job in laplacians:
@@ -280,7 +283,7 @@ def test_cancel_and_hang_up(daemon, client):
 
 
 def test_a_field_larger_than_a_device_lies_in_subdomains():
-    with Daemon("--device-memory", 4 * MiB, device="host,host") as daemon, daemon.client() as client:
+    with Daemon("--device-memory", 4 * MiB, device=TWO) as daemon, daemon.client() as client:
         f = new_random((288, 32, 128))  # 4.5 MiB; 2.75 MiB on each device, half a MiB of ghost planes
         field = {"field": client.call("put", f=f)["field"]}
         assert [f["device"] for f in client.call("list")["fields"]] == [GROUP]
@@ -293,11 +296,11 @@ def test_a_field_larger_than_a_device_lies_in_subdomains():
 @pytest.mark.parametrize("mailbox", ["0", "32M"])
 @pytest.mark.parametrize("member", [0, 1])
 def test_the_group_survives_its_members(member, mailbox):
-    with Daemon("--mailbox-bytes", mailbox, device="host,host") as daemon, daemon.client() as client:
+    with Daemon("--mailbox-bytes", mailbox, device=TWO) as daemon, daemon.client() as client:
         f = new_random((64, 64, 64))
         for _ in range(5):
             field = distribute(client, f)
-            here = client.call("put", f=f, placement="host" if member else "host:1")["field"]
+            here = client.call("put", f=f, placement=FIRST if member else SECOND)["field"]
             job = client.send("diffusion", f=field, **ENDLESS)
             big = client.send("get", field=field["field"])
             os.kill([d for d in daemon.info()["devices"] if d["name"] != GROUP][member]["pid"], signal.SIGKILL)

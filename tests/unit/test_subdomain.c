@@ -107,7 +107,7 @@ static void check(struct random *random, const struct sample *sample,
 TEST(subdomains_give_the_bits_of_the_whole_field)
 {
     struct random random = random_start();
-    int done[sizeof cases / sizeof *cases][2] = {{0}};
+    int done[sizeof cases / sizeof *cases][2] = {{0}}, overlapping = 0;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         for (int draw = 0; draw < DRAWS && done[c][0] + done[c][1] < JOBS; draw++) {
             struct sample sample;
@@ -120,6 +120,8 @@ TEST(subdomains_give_the_bits_of_the_whole_field)
             struct decomposition cut;
             struct failure failure = {0};
             if (decompose(job, planes, count, &cut, &failure)) {
+                if (draw % 2)
+                    overlapping += decomposition_overlap(&cut, job);
                 check(&random, &sample, &cut);
                 done[c][cut.axis == AXIS_COUNT]++;
             }
@@ -129,6 +131,8 @@ TEST(subdomains_give_the_bits_of_the_whole_field)
                       (int)cases[c].family, done[c][0], done[c][1]);
         assert_true(done[c][0] + done[c][1] > 0);
     }
+    print_message("%d of them in rounds that overlap\n", overlapping);
+    assert_true(overlapping > 0);
 }
 
 TEST(a_field_is_cut_into_subdomains_that_differ_by_a_plane)

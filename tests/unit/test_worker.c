@@ -302,6 +302,54 @@ TEST(test_cancelling_a_chain, setup, teardown)
     ping();
 }
 
+/* Own planes alone are written, whatever comes to the others meanwhile; their edges are told of
+ * before the end. On a device that does not compute such the order is refused. */
+TEST(test_own_planes, setup, teardown)
+{
+    enum { PLANES = 30, PLANE = 18 * 20, POINTS = PLANES * PLANE };
+    static float values[POINTS], result[POINTS];
+    const struct own_planes own = {4, PLANES - 4, {4, 4}};
+    const uint64_t in = allocate(sizeof values), out = allocate(sizeof values);
+    for (uint64_t steps = 1; steps <= 4; steps += 3) {
+        struct job job = diffusion_of(DTYPE_F32, 20, 18, PLANES, 2, steps);
+        struct random random = random_start();
+        void *expected[AXIS_COUNT];
+        job.dt = 0.1;
+        random_field(&random, &job, values);
+        expect(&job, NULL, (void *[AXIS_COUNT]){values}, expected);
+        upload(in, values, sizeof values);
+        begin_packet();
+        front.next.own = own;
+        front.chain = 5;
+        const uint64_t id = run(&job, in, out, 0, false);
+        front.chain = 0;
+        memset(front.arena, 0x33, 4 * PLANE * sizeof *values);
+        order_copy(CHANNEL_UPLOAD, out, 0, 0, 4 * PLANE * sizeof *values, 9);
+        send_packet();
+        struct channel_message message;
+        int edges = 0, copies = 0;
+        for (message = answer(); message.type != CHANNEL_FINISHED; message = answer()) {
+            edges += message.type == CHANNEL_EDGES && message.u.job.id == id;
+            copies += message.type == CHANNEL_COPIED;
+        }
+        if (!copies)
+            answer_of(CHANNEL_COPIED);
+        const bool takes = strcmp(device_name(), "host") != 0;
+        assert_int_equal(message.status, takes ? STATUS_OK : STATUS_UNSUPPORTED);
+        assert_int_equal(edges, takes);
+        download(out, result, sizeof result);
+        for (int i = 0; i < 4 * PLANE; i++)
+            assert_memory_equal(&result[i], "3333", 4);
+        if (takes)
+            assert_memory_equal(&result[4 * PLANE], (float *)expected[0] + 4 * PLANE,
+                                (PLANES - 8) * PLANE * sizeof *values);
+        arrays_free(expected);
+    }
+    release(in);
+    release(out);
+    ping();
+}
+
 /* More than there are slots for, ordered all at once behind the job whose result they measure. */
 TEST(test_measures, setup, teardown)
 {

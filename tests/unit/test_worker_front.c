@@ -387,6 +387,19 @@ static void break_parts(int i)
     }
 }
 
+/* Own planes that the job does not have, edges that overlap, and arrays beside two. */
+static void break_own_planes(int i)
+{
+    static const struct own_planes cases[] = {
+        {4, 33, {0, 0}},          {8, 8, {0, 0}},  {0, 32, {17, 16}}, {0, 32, {UINT64_MAX, 2}},
+        {UINT64_MAX, 32, {0, 0}}, {0, 32, {4, 4}}, {0, 32, {4, 4}}};
+    struct job job = diffusion_of(DTYPE_F32, 8, 8, 32, 2, 1);
+    job.dt = 0.1;
+    const uint64_t in = allocate(8192), out = i == 5 ? in : allocate(8192);
+    front.next.own = cases[i];
+    run(&job, in, out, i == 6 ? allocate(8192) : 0, false);
+}
+
 static void break_run_twice(int i)
 {
     const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
@@ -633,6 +646,7 @@ TEST(test_a_broken_front)
                  {break_copies, 4},
                  {break_runs, 6},
                  {break_parts, 5},
+                 {break_own_planes, 7},
                  {break_run_twice, 1},
                  {break_run_in_place_without_scratch, 1},
                  {break_components, 6},

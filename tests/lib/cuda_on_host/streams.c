@@ -88,6 +88,25 @@ static _Noreturn void broken(const char *rule)
     abort();
 }
 
+/* Own planes: all of the job beside its arrays, and these planes from there. */
+static void launch_own(const struct kernels *kernels, const struct launch *launch)
+{
+    const struct plan *plan = launch->plan;
+    const uint64_t bytes = plan_array_bytes(plan), plane = bytes / (uint64_t)plan->axis[AXIS_Z].n;
+    const uint64_t begin = launch->own.begin * plane, end = launch->own.end * plane;
+    char *memory = malloc(2 * bytes);
+    if (!memory)
+        broken("no memory for own planes");
+    struct launch whole = *launch;
+    whole.own = (struct own_planes){0};
+    whole.even[0] = memory;
+    whole.odd = memory + bytes;
+    pass_launch(kernels, &whole, pass_stream_bytes());
+    memcpy((char *)launch->even[0] + begin, (const char *)launch_result(&whole, 0) + begin,
+           end - begin);
+    free(memory);
+}
+
 static void launch(const struct launch *launch, int slot)
 {
     const struct kernels *kernels[PASS_KERNELS];
@@ -100,7 +119,10 @@ static void launch(const struct launch *launch, int slot)
         broken("a kernel with another plan's table");
     pass_kernels(kernels);
     pthread_mutex_lock(&device.kernels);
-    pass_launch(kernels[0], launch, pass_stream_bytes());
+    if (launch->own.end)
+        launch_own(kernels[0], launch);
+    else
+        pass_launch(kernels[0], launch, pass_stream_bytes());
     pthread_mutex_unlock(&device.kernels);
 }
 
@@ -503,9 +525,10 @@ cudaError_t cudaHostUnregister(void *memory)
     return was ? cudaSuccess : cudaErrorInvalidValue;
 }
 
+/* Each worker has one, by itself. */
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = 1;
+    *count = 4;
     return cudaSuccess;
 }
 
@@ -610,6 +633,12 @@ cudaError_t passes_load(int slot, const struct passes_constants *constants, cuda
                                        .bytes = sizeof *constants});
 }
 
+bool passes_take_own_planes(const struct plan *plan)
+{
+    return plan->engine == PLAN_TABLE && plan->plain && !plan->impose && !plan->probes &&
+           plan->batch == 1 && plan->axis[AXIS_Z].active;
+}
+
 cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, int slot, int units,
                           cudaStream_t stream)
 {
@@ -620,6 +649,23 @@ cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, 
         if (launches[i]->from != launches[0]->from || launches[i]->to != launches[0]->to)
             broken("a launch of jobs whose lines differ");
         put(stream, &(struct order){.kind = KIND_LAUNCH, .launch = *launches[i], .slot = slot});
+    }
+    return cudaSuccess;
+}
+
+cudaError_t passes_launch_own(const struct launch *launch, bool edges, int slot, int units,
+                              cudaStream_t stream)
+{
+    const struct own_planes *own = &launch->own;
+    const uint64_t low = own->begin + own->edge[SIDE_LOW], high = own->end - own->edge[SIDE_HIGH];
+    const struct own_planes parts[] = {{own->begin, low, {0}}, {high, own->end, {0}}},
+                            others = {low, high, {0}};
+    (void)units;
+    for (int i = 0; i < (edges ? 2 : 1); i++) {
+        struct order order = {.kind = KIND_LAUNCH, .launch = *launch, .slot = slot};
+        order.launch.own = edges ? parts[i] : others;
+        if (order.launch.own.begin < order.launch.own.end)
+            put(stream, &order);
     }
     return cudaSuccess;
 }
