@@ -129,7 +129,8 @@ static void start(struct worker *worker, struct execution *run)
     if (run->own.end)
         slices_begin_own(&run->slices, run->plan, &run->own, &buffers);
     else
-        slices_begin(&run->slices, run->plan, worker->backend->splits_passes, &buffers);
+        slices_begin(&run->slices, run->plan, worker->backend->splits_passes,
+                     plans_slice(run->plan), &buffers);
     run->slices.launch.operands = &run->operands;
     if (execution_is_chained(run)) {
         run->slices.launch.chain = run->chain;
@@ -400,6 +401,7 @@ void jobs_slice_completed(struct worker *worker, struct execution *run,
         return;
     }
     slices_completed(&run->slices, completion->device_us);
+    plans_learn(run->plan, run->slices.next_size);
     execution_span(&run->computed, completion->device_us + completion->copy_us);
     const bool done = run->slices.done == run->slices.total;
     if (run->wants_progress && !done)

@@ -26,15 +26,31 @@ static struct kept_plan *make(const struct job *job, const void *block)
     }
     made->job = *job;
     made->users = 1;
+    made->slice = 0;
     made->bytes = bytes + (made->plan.table ? made->plan.table->bytes : 0);
     if (bytes)
         memcpy(made->block, block, bytes);
     return made;
 }
 
+static struct kept_plan *kept_of(const struct plan *plan)
+{
+    return LIST_ENTRY((uintptr_t)plan, struct kept_plan, plan);
+}
+
+uint64_t plans_slice(const struct plan *plan)
+{
+    return kept_of(plan)->slice;
+}
+
+void plans_learn(const struct plan *plan, uint64_t slice)
+{
+    kept_of(plan)->slice = slice;
+}
+
 void plans_give(const struct plan *plan)
 {
-    struct kept_plan *kept = LIST_ENTRY((uintptr_t)plan, struct kept_plan, plan);
+    struct kept_plan *kept = kept_of(plan);
     if (--kept->users > 0)
         return;
     plan_release(&kept->plan);
@@ -108,6 +124,7 @@ const struct plan *plans_measure(enum dtype dtype, uint64_t points, bool of_two)
     if (!made)
         return NULL;
     made->users = 1;
+    made->slice = 0;
     plan_init_measure(&made->plan, dtype, points, of_two);
     return &made->plan;
 }

@@ -17,6 +17,7 @@ struct kept_plan {
     uint64_t owner; /* who asked first */
     struct job job; /* equal jobs are equal bytes, … */
     struct plan plan;
+    uint64_t slice;  /* plans_slice() */
     uint64_t bytes;  /* of the block and the table */
     uint8_t block[]; /* … as are their blocks */
 };
@@ -37,6 +38,9 @@ const struct plan *plans_make(struct plans *plans, uint64_t owner, const struct 
                               const void *block);
 /* As plan_init_measure() makes it; it is not kept. */
 const struct plan *plans_measure(enum dtype dtype, uint64_t points, bool of_two);
+/* The lines that its last run did in the time of a slice; 0: it has not run. */
+uint64_t plans_slice(const struct plan *plan);
+void plans_learn(const struct plan *plan, uint64_t slice);
 /* One that these have returned. */
 void plans_give(const struct plan *plan);
 void plans_free(struct plans *plans);

@@ -6,6 +6,9 @@ enum {
     SLICE_US = 10000,
     SLICE_GROWTH = 16,  /* a first, cold measurement may be far off */
     SLICE_PASSES = 512, /* bounds the launches that wait in a device's queue */
+    /* A device does up to 8 passes at once, to the other array and back: a slice is of multiples of
+     * twice as many or, if it is too short, of twice 4. */
+    FUSED_PASSES = 16,
     FIRST_PASSES = 64,
     FIRST_POINTS_HOST = 1 << 20,  /* a few ms on one core */
     FIRST_POINTS_DEVICE = 1 << 25 /* a device wants whole passes: well under 10 ms on any GPU */
@@ -78,7 +81,7 @@ static uint64_t point_work(const struct plan *plan)
  *   all different             so that the result is in out
  *   in = out                  scratch  out      scratch where passes are odd, else out */
 void slices_begin(struct slices *slices, const struct plan *plan, bool splits_passes,
-                  const struct buffers *buffers)
+                  uint64_t first, const struct buffers *buffers)
 {
     const bool ends_even = plan->passes % 2 == 1;
     struct launch *const launch = &slices->launch;
@@ -106,6 +109,8 @@ void slices_begin(struct slices *slices, const struct plan *plan, bool splits_pa
     slices->next_size = slices_first_points(splits_passes) / row / point_work(plan);
     if (slices->next_size / plan->lines > FIRST_PASSES)
         slices->next_size = FIRST_PASSES * plan->lines;
+    if (first)
+        slices->next_size = first;
 }
 
 void slices_begin_own(struct slices *slices, const struct plan *plan, const struct own_planes *own,
@@ -128,12 +133,23 @@ static bool may_end(const struct plan *plan, uint64_t pass)
     return plan->scheme != SCHEME_RK4 || stage_of(plan, pass - 1).steps_done > 0;
 }
 
+/* Where a slice from pass `done` on ends that should have so many: after whole groups of those that
+ * a device does at once. The pass that imposes values is in none. */
+static uint64_t fused_end(const struct plan *plan, uint64_t done, uint64_t passes)
+{
+    const uint64_t first = plan->impose != 0, end = done + passes;
+    for (uint64_t fused = FUSED_PASSES; fused >= FUSED_PASSES / 2; fused /= 2)
+        if (passes >= fused && end < plan->passes)
+            return first + (end - first) / fused * fused;
+    return end;
+}
+
 /* As many of the next passes as a slice may end after, one at least. */
 static uint64_t whole_passes(const struct slices *slices, uint64_t passes)
 {
     const struct plan *plan = slices->launch.plan;
     const uint64_t done = slices->done / plan->lines;
-    uint64_t end = done + passes;
+    uint64_t end = fused_end(plan, done, passes);
     while (end > done && !may_end(plan, end))
         end--;
     if (end == done)

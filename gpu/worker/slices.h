@@ -28,10 +28,11 @@ struct buffers {
 /* May a job of that plan run with these buffers? */
 bool slices_possible(const struct plan *plan, const struct buffers *buffers);
 
-/* Begin. The plan lives as long as *slices. The result may come to lie in scratch's or in's memory:
- * see launch_result(&slices->launch, …). */
+/* Begin. The plan lives as long as *slices. first: the lines of the first slice, if it is known how
+ * many take a slice's time; else 0, for a short one. The result may come to lie in scratch's or
+ * in's memory: see launch_result(&slices->launch, …). */
 void slices_begin(struct slices *slices, const struct plan *plan, bool splits_passes,
-                  const struct buffers *buffers);
+                  uint64_t first, const struct buffers *buffers);
 
 /* The same of own planes, which are one slice: from in[0] to out[0]. */
 void slices_begin_own(struct slices *slices, const struct plan *plan, const struct own_planes *own,

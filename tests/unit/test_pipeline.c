@@ -75,7 +75,7 @@ static void client_init(struct client *client, struct random *random, const stru
             run->scratch[i] = hold(client, 2 * AXIS_COUNT + i, bytes);
     }
     const struct buffers buffers = execution_buffers(run);
-    slices_begin(&run->slices, run->plan, true, &buffers);
+    slices_begin(&run->slices, run->plan, true, 0, &buffers);
 }
 
 static void client_end(struct client *client)
@@ -210,7 +210,7 @@ static struct execution *plain_run(struct execution *run, struct plan *plan,
     run->plan = plan;
     run->in[0] = run->out[0] = holding;
     run->from[0].region = run->to[0].region = &region;
-    slices_begin(&run->slices, run->plan, false, &(struct buffers){.out = {holding}});
+    slices_begin(&run->slices, run->plan, false, 0, &(struct buffers){.out = {holding}});
     return run;
 }
 

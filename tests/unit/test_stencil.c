@@ -31,7 +31,7 @@ TEST(a_first_piece_is_as_short_as_others)
             stencil.job.n[a] = 256;
         random_stencil_set(&stencil, offsets, weights, points);
         assert_true(plan_init(&plan, &stencil.job, stencil.block));
-        slices_begin(&slices, &plan, true, &(struct buffers){.in = {&in}, .out = {&out}});
+        slices_begin(&slices, &plan, true, 0, &(struct buffers){.in = {&in}, .out = {&out}});
         assert_true(slices_next(&slices, &launch));
         const double work = (double)(launch.to * 256) * job_point_work(&stencil.job);
         assert_true(work <= (double)slices_first_points(true));
