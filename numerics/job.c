@@ -110,9 +110,9 @@ uint64_t job_step_passes(const struct job *job)
 }
 
 /* Where a node holds its boundary's value, it does so from the beginning on. */
-static bool imposes(const struct job *job)
+bool job_imposes(const struct job *job)
 {
-    if (job->operator_id != OPERATOR_DIFFUSION)
+    if (job->operator_id != OPERATOR_DIFFUSION || job->imposed)
         return false;
     for (int a = 0; a < AXIS_COUNT; a++)
         for (int side = 0; side < SIDE_COUNT; side++)
@@ -134,12 +134,12 @@ double job_work(const struct job *job)
 
 uint64_t job_passes(const struct job *job)
 {
-    return job->steps * job_step_passes(job) + imposes(job);
+    return job->steps * job_step_passes(job) + job_imposes(job);
 }
 
 uint64_t job_steps_done(const struct job *job, uint64_t passes)
 {
-    const uint64_t imposed = imposes(job);
+    const uint64_t imposed = job_imposes(job);
     return passes < imposed ? 0 : (passes - imposed) / job_step_passes(job);
 }
 

@@ -96,7 +96,7 @@ struct job {
     uint8_t order;                  /* derivative: of the derivative, 1 to 4; staggered also 0 */
     uint8_t accuracy;               /* order of accuracy: 2, 4, 6, 8, or for estimates 10 */
     uint8_t allow_unstable;         /* diffusion: a dt over the limit is taken */
-    uint8_t reserved;               /* 0 */
+    uint8_t imposed;                /* diffusion: 1: what nodes hold is in the input already */
     uint64_t n[AXIS_COUNT];         /* points */
     uint64_t batch;                 /* fields */
     uint64_t steps;                 /* diffusion, stencil: how often; else 1 */
@@ -155,6 +155,8 @@ int job_outputs(const struct job *job);
 uint64_t job_points(const struct job *job);
 uint64_t job_bytes(const struct job *job);
 
+/* Must values be imposed on nodes that hold them, in a pass before the first step? */
+bool job_imposes(const struct job *job);
 /* Passes over the field: those of all steps, and one more where values must be imposed before the
  * first. */
 uint64_t job_passes(const struct job *job);

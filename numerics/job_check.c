@@ -275,8 +275,8 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
     if (job->dtype != DTYPE_F32 && job->dtype != DTYPE_F64)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "f", "no type has the number %d",
                            job->dtype);
-    if (job->allow_unstable > 1 || job->reserved != 0)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "a reserved byte is set");
+    if (job->allow_unstable > 1 || job->imposed > (job->operator_id == OPERATOR_DIFFUSION))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "a flag is neither 0 nor 1");
     if (!check_shape(job, failure) ||
         (job->accuracy != 10 && !job_check_accuracy(job->accuracy, failure)) ||
         (job->operator_id == OPERATOR_DERIVATIVE &&

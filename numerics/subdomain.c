@@ -49,6 +49,7 @@ void decomposition_job(const struct decomposition *decomposition, const struct j
     part->own = (struct own_planes){0};
     if (job_has_steps(job))
         part->job.steps = steps;
+    part->job.imposed = decomposition->imposed;
     if (axis == AXIS_COUNT) {
         part->job.batch = job->batch / decomposition->planes * planes;
         return;
@@ -56,13 +57,14 @@ void decomposition_job(const struct decomposition *decomposition, const struct j
     /* A cut restricts no step: the whole job's dt was judged. */
     part->job.allow_unstable = job->operator_id == OPERATOR_DIFFUSION;
     part->job.n[axis] = planes;
-    if (decomposition->overlaps)
+    const bool is_own = decomposition->overlaps && !job_imposes(&part->job);
+    if (is_own)
         part->own = (struct own_planes){
             .begin = part->ahead,
             .end = part->ahead + own.end - own.begin,
             .edge = {cuts[SIDE_LOW] ? SUBDOMAIN_EDGE : 0, cuts[SIDE_HIGH] ? SUBDOMAIN_EDGE : 0}};
     /* Its own planes look past no side that is a cut: it may stay periodic. */
-    if (decomposition->overlaps && decomposition->wraps)
+    if (is_own && decomposition->wraps)
         return;
     /* The ghost planes of a result are not used, but job_check() asks for 0 of such operators. */
     const double factor = job_inputs(job) > job_outputs(job) ? 0 : 1;

@@ -53,6 +53,7 @@ struct decomposition {
     bool wraps;     /* the first subdomain and the last one are neighbours, … */
     bool endpoint;  /* … and the last plane repeats the first */
     bool overlaps;  /* the exchange of a round's results goes beside its computing */
+    bool imposed;   /* a round was done: nodes have the values that they hold */
 };
 
 /* Decompose a job that passed job_check(), whose arrays have so many planes, into `count` parts.
@@ -75,7 +76,7 @@ uint64_t decomposition_ghosts(const struct decomposition *decomposition, uint64_
 struct subdomain_job {
     struct job job;
     uint64_t ahead;
-    struct own_planes own; /* of a decomposition that overlaps */
+    struct own_planes own; /* of a decomposition that overlaps, unless values must be imposed */
 };
 void decomposition_job(const struct decomposition *decomposition, const struct job *job, uint32_t i,
                        uint64_t steps, struct subdomain_job *part);

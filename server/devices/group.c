@@ -58,7 +58,7 @@ void group_part_finished(struct order *order, enum status status,
     if (status == STATUS_OK && order->kind == ORDER_RUN)
         schedule_learn(&run->user->part[member->number]->flow, order->job, device_us);
     group_part_ended(part, said ? schedule_time(device_us) : part->entry.cost_ns);
-    if (status == STATUS_UNSUPPORTED && run->cut.overlaps)
+    if (status == STATUS_UNSUPPORTED && run->own)
         run->refused = true;
     else if (status != STATUS_OK)
         group_run_fail(run, status);
@@ -177,9 +177,11 @@ static bool write_results(struct group_run *run)
 /* Its first round was refused: begin again. */
 static bool go_without_overlap(struct group_run *run)
 {
-    run->refused = run->cut.overlaps = false;
+    const bool imposed = run->cut.imposed;
+    run->refused = run->own = false;
     run->awaited = 0;
     decompose_order(run);
+    run->cut.imposed = imposed;
     if (run->status == STATUS_OK)
         group_round_begin(run);
     return true;

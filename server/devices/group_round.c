@@ -196,7 +196,7 @@ static bool set_part(struct group_run *run, uint32_t i)
     }
     order->job = &part->job.job;
     order->block = part->block;
-    if (run->cut.overlaps)
+    if (run->own)
         set_own(run, part);
     return true;
 }
@@ -303,7 +303,7 @@ bool group_round_copy(struct group_run *run, enum order_kind kind)
 
 bool group_round_overlaps(const struct group_run *run)
 {
-    return run->phase == GROUP_COMPUTING && run->cut.overlaps && !run->refused &&
+    return run->phase == GROUP_COMPUTING && run->own && !run->refused &&
            run->done + run->steps < run->order->job->steps;
 }
 
@@ -318,7 +318,7 @@ void group_round_order(struct group_run *run)
             group_run_fail(run, STATUS_OUT_OF_MEMORY);
             return;
         }
-    if (run->cut.overlaps)
+    if (run->own)
         run->result = next_result(run);
     spoil_ghosts(run->out, AXIS_COUNT);
     spoil_ghosts(run->scratch, AXIS_COUNT);
@@ -346,10 +346,11 @@ void group_round_begin(struct group_run *run)
     if (run->order->kind != ORDER_RUN)
         return;
     run->steps = next_steps(run);
-    if (run->cut.overlaps && run->result) { /* they came beside the round before */
+    if (run->own) { /* they came beside the round before */
         group_round_order(run);
         return;
     }
+    run->own = run->cut.overlaps && (run->cut.imposed || !job_imposes(run->order->job));
     run->result = run->in[0];
     const uint64_t ghosts = decomposition_ghosts(&run->cut, run->steps);
     for (int i = 0; i < RUN_INPUTS; i++) {
@@ -407,9 +408,10 @@ bool group_round_end(struct group_run *run)
     }
     run->done += run->steps;
     const bool was_last = run->done == run->order->job->steps;
-    if (was_last && run->cut.overlaps)
+    if (was_last && run->own)
         place_result(run);
     if (!was_last) {
+        run->cut.imposed = run->order->job->operator_id == OPERATOR_DIFFUSION;
         let_go_of_input(run);
         tell_progress(run);
     }

@@ -48,7 +48,8 @@ struct group_run {
     uint32_t awaited;     /* … and what the next round waits for, where it overlaps with this one:
                              edges, and their copies */
     bool refused;         /* a member cannot do its part so */
-    struct field *result; /* of the last round that overlaps with the next; NULL: none has begun */
+    bool own;             /* this round, or the one before, is of own planes */
+    struct field *result; /* … and where the last one's result lies */
     enum status status;
     bool has_ended; /* well, but for finished() */
     bool passes_begun;

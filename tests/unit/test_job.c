@@ -438,7 +438,7 @@ TEST(any_bytes_are_judged_without_fault)
             job.operator_id %= OPERATOR_COUNT;
             job.dtype %= 2;
             job.axes = (uint8_t)(1 + job.axes % 3);
-            job.allow_unstable = job.reserved = 0;
+            job.allow_unstable = job.imposed = 0;
         }
         struct failure failure = {0};
         assert_false(job_check(&job, MAX_WORK, &failure));

@@ -74,8 +74,7 @@ static void run_part(const struct decomposition *cut, const struct sample *sampl
     free(block);
 }
 
-static void check(struct random *random, const struct sample *sample,
-                  const struct decomposition *cut)
+static void check(struct random *random, const struct sample *sample, struct decomposition *cut)
 {
     const struct job *job = &sample->job;
     struct trial trial;
@@ -94,6 +93,7 @@ static void check(struct random *random, const struct sample *sample,
         arrays_free(out);
         in = trial.out;
         left -= steps;
+        cut->imposed = job->operator_id == OPERATOR_DIFFUSION && random_below(random, 4);
     }
     for (int c = 0; c < job_outputs(job); c++)
         if (!results_equal(job, trial.out[c], trial.expected[c])) {
@@ -107,7 +107,7 @@ static void check(struct random *random, const struct sample *sample,
 TEST(subdomains_give_the_bits_of_the_whole_field)
 {
     struct random random = random_start();
-    int done[sizeof cases / sizeof *cases][2] = {{0}}, overlapping = 0;
+    int done[sizeof cases / sizeof *cases][2] = {{0}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         for (int draw = 0; draw < DRAWS && done[c][0] + done[c][1] < JOBS; draw++) {
             struct sample sample;
@@ -120,8 +120,6 @@ TEST(subdomains_give_the_bits_of_the_whole_field)
             struct decomposition cut;
             struct failure failure = {0};
             if (decompose(job, planes, count, &cut, &failure)) {
-                if (draw % 2)
-                    overlapping += decomposition_overlap(&cut, job);
                 check(&random, &sample, &cut);
                 done[c][cut.axis == AXIS_COUNT]++;
             }
@@ -131,8 +129,43 @@ TEST(subdomains_give_the_bits_of_the_whole_field)
                       (int)cases[c].family, done[c][0], done[c][1]);
         assert_true(done[c][0] + done[c][1] > 0);
     }
-    print_message("%d of them in rounds that overlap\n", overlapping);
-    assert_true(overlapping > 0);
+}
+
+/* Own planes, and the edges among them, are the subdomain's. */
+static void check_own(const struct decomposition *cut, const struct job *job)
+{
+    for (uint32_t i = 0; i < cut->count; i++) {
+        const struct subdomain own = subdomain_of(cut->planes, cut->count, i);
+        struct subdomain_job part;
+        decomposition_job(cut, job, i, 1, &part);
+        assert_int_equal(part.own.begin, part.ahead);
+        assert_int_equal(part.own.end - part.own.begin, own.end - own.begin);
+        for (int side = 0; side < SIDE_COUNT; side++)
+            assert_int_equal(part.own.edge[side],
+                             decomposition_cuts(cut, i, side) ? SUBDOMAIN_EDGE : 0);
+    }
+}
+
+TEST(rounds_that_overlap_give_them_too)
+{
+    struct random random = random_start();
+    for (int done = 0; done < JOBS;) {
+        struct sample sample;
+        struct decomposition cut;
+        struct failure failure = {0};
+        sample_block(&random, 30000, &sample);
+        struct job *job = &sample.job;
+        job->steps = 1 + random_below(&random, 12);
+        if (decompose(job, job->n[AXIS_Z], 2 + (uint32_t)random_below(&random, 2), &cut,
+                      &failure) &&
+            decomposition_overlap(&cut, job)) {
+            if (!job_imposes(job))
+                check_own(&cut, job);
+            check(&random, &sample, &cut);
+            done++;
+        }
+        sample_free(&sample);
+    }
 }
 
 TEST(a_field_is_cut_into_subdomains_that_differ_by_a_plane)
