@@ -4,9 +4,11 @@
     bench/scale.py --build build/release --devices cuda:0,cuda:1 --json scale.json [--seconds 3]
 
 The loads are bench_load's. Every job is free to run on any device (`placement` is not given), so what
-is measured includes the front, which is one process for all of them.
+is measured includes the front, which is one process for all of them. Fields in subdomains are also compared with
+bench/jacobi_nccl.py, where torch and CuPy are installed.
 """
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -15,9 +17,10 @@ import time
 import numpy as np
 
 import serving
-from service import Table, front
+from service import LeftOut, Table, front
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "client/python"))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "client/python"))
 import fdclient  # noqa: E402
 
 # name, bench_load's mode, points along an axis, clients, jobs in flight of each, least speed-up on two devices
@@ -34,6 +37,7 @@ FIELDS = (("512³ a device, accuracy 8", 8, 512, True, 0.96),
           ("1024³, accuracy 8", 8, 1024, False, 0.92),
           ("1024³, accuracy 2", 2, 1024, False, 0.92))
 STEPS = 64
+PEER_S = 400  # for all of its cases
 
 
 def step_us(server, accuracy, planes, n, distribute):
@@ -49,8 +53,27 @@ def step_us(server, accuracy, planes, n, distribute):
     return 1e6 * min(times[1:]) / STEPS
 
 
+def nccl_steps(devices, table, fields):
+    """The time of a step of each of these fields by a Jacobi over NCCL, on as many GPUs, before a server is started."""
+    times = {}
+    with table.part("a Jacobi over NCCL"):
+        if not all(device.startswith("cuda") for device in devices):
+            raise LeftOut("no GPUs are asked for")
+        cases = [(n, n if weak else n // len(devices), accuracy) for _, accuracy, n, weak, _ in fields]
+        values = dict(zip(("--n", "--planes", "--accuracy"), zip(*cases, strict=True), strict=True))
+        run = subprocess.run([sys.executable, HERE / "jacobi_nccl.py", "--gpus", str(len(devices)),
+                              *(str(word) for option in values for word in (option, *values[option]))],
+                             capture_output=True, text=True, timeout=PEER_S, check=False)
+        said = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+        times |= {field[0]: case["us"] for field, case in zip(fields, said, strict=False)}
+        if run.returncode:
+            raise LeftOut((run.stderr.strip().splitlines() or [f"it ended with {run.returncode}"])[-1])
+    return times
+
+
 def scale_fields(options, devices, table, fields):
-    """Steps of fields in subdomains beside those of a field of one device."""
+    """Steps of fields in subdomains beside those of a field of one device, and of a Jacobi over NCCL."""
+    nccl = nccl_steps(devices, table, fields)
     with front(options, ",".join(devices), "--staging-bytes", "1G") as server:
         for name, accuracy, n, weak, least in fields:
             with table.part(name):
@@ -59,6 +82,8 @@ def scale_fields(options, devices, table, fields):
                 ideal = one if weak else one / len(devices)
                 table.row(f"diffusion, {name}: a step, {len(devices)} devices", every, "µs", ideal,
                           "one device" if weak else f"one device / {len(devices)}", ratio_least=least)
+                if name in nccl:
+                    table.row(f"  a Jacobi over NCCL, {name}: a step", nccl[name], "µs", every, "the row above")
 
 
 def main():
