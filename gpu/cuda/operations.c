@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+enum { COPIED_POINTS = 5 }; /* a byte over PCIe takes as long as so many */
+
 static struct {
     struct list groups[2]; /* of launches, and of copies */
     struct list operations;
@@ -76,4 +78,23 @@ struct group *group_take(bool is_copy)
 void group_give(struct group *group)
 {
     list_push_front(&spare.groups[group->is_copy], &group->link);
+}
+
+uint64_t launch_computing(const struct launch *launch)
+{
+    const struct plan *plan = launch->plan;
+    return (launch->to - launch->from) * (plan->points * plan->batch / plan->lines);
+}
+
+uint64_t launch_copying(const struct launch *launch)
+{
+    uint64_t count = 0;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        count += (launch->source[i] != NULL) + (launch->target[i] != NULL);
+    return count * plan_array_bytes(launch->plan) * COPIED_POINTS;
+}
+
+uint64_t launch_work(const struct launch *launch)
+{
+    return launch_computing(launch) + launch_copying(launch);
 }

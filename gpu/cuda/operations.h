@@ -57,3 +57,8 @@ void operation_give(struct operation *operation);
 /* An empty one. */
 struct group *group_take(bool is_copy);
 void group_give(struct group *group);
+
+/* What a launch computes, in points × passes; what its copies are as long as; and both. */
+uint64_t launch_computing(const struct launch *launch);
+uint64_t launch_copying(const struct launch *launch);
+uint64_t launch_work(const struct launch *launch);

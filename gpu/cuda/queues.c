@@ -28,8 +28,7 @@ enum {
     CHAIN_GROUPS = 2, /* of a chain under way: one more may gather meanwhile what comes */
     /* Until a launch of so many, some 80 µs, has ended, what completed before it on its queue can
      * wait: to be woken costs more than to find it then. */
-    SHORT_POINTS = 1 << 24,
-    COPIED_POINTS = 5 /* a byte over PCIe takes as long as so many */
+    SHORT_POINTS = 1 << 24
 };
 
 /* Of launches: without and with sources or targets. */
@@ -232,34 +231,13 @@ static struct queue *choose_queue(struct kind *kind)
     return &queues[kind->last];
 }
 
-/* Points × passes. */
-static uint64_t computing_of(const struct launch *launch)
-{
-    const struct plan *plan = launch->plan;
-    return (launch->to - launch->from) * (plan->points * plan->batch / plan->lines);
-}
-
-/* The time of its copies, in the same. */
-static uint64_t copying_of(const struct launch *launch)
-{
-    uint64_t count = 0;
-    for (int i = 0; i < AXIS_COUNT; i++)
-        count += (launch->source[i] != NULL) + (launch->target[i] != NULL);
-    return count * plan_array_bytes(launch->plan) * COPIED_POINTS;
-}
-
-static uint64_t work_of(const struct launch *launch)
-{
-    return computing_of(launch) + copying_of(launch);
-}
-
 static bool is_small(const struct operation *operation)
 {
     const struct launch *launch = &operation->launch;
     const bool of_chain = launch->chain && launch->plan->engine != PLAN_STENCIL;
     if (launch->own.end) /* it is a group of its own */
         return false;
-    return work_of(launch) <= (of_chain ? SMALL_OF_CHAIN : SMALL_POINTS);
+    return launch_work(launch) <= (of_chain ? SMALL_OF_CHAIN : SMALL_POINTS);
 }
 
 /* How many of the ordered launches begin together: a large one alone, small ones as a group; of a
@@ -271,7 +249,7 @@ static int count_together(struct list *ordered, bool is_chain, bool *is_whole)
     int count = 0;
     *is_whole = true;
     LIST_EACH (struct operation, o, ordered, link) {
-        work += work_of(&o->launch);
+        work += launch_work(&o->launch);
         if (!is_small(o) || o->launch.is_resident != first->launch.is_resident ||
             (!is_chain && work > GROUP_POINTS))
             return count ? count : 1;
@@ -308,7 +286,7 @@ static void put_group(struct queue *queue, struct group *group)
 {
     /* The others are of its kind. */
     const struct launch *first = &LIST_FIRST(&group->operations, struct operation, link)->launch;
-    if (work_of(first) > SHORT_POINTS)
+    if (launch_work(first) > SHORT_POINTS)
         queue_arm(queue);
     if (!first->is_resident)
         wait_for_uploads(queue);
@@ -402,7 +380,7 @@ static struct chain *find_chain(uint64_t number)
 const void *queues_launch(const struct launch *launch, struct token token)
 {
     struct operation *operation = operation_take(token);
-    struct kind *kind = &all.kinds[copying_of(launch) ? COPYING : PLAIN];
+    struct kind *kind = &all.kinds[launch_copying(launch) ? COPYING : PLAIN];
     struct chain *chain = launch->chain ? find_chain(launch->chain) : NULL;
     operation->launch = *launch;
     list_push(chain ? &chain->ordered : &kind->ordered, &operation->link);
@@ -430,11 +408,11 @@ static void end_launches(struct group *group)
     struct chain *chain = group->chain;
     fault_never(cudaEventElapsedTime(&ms, group->begin, group->end), "cudaEventElapsedTime");
     LIST_EACH (struct operation, o, &group->operations, link)
-        work += (double)work_of(&o->launch);
+        work += (double)launch_work(&o->launch);
     const double us_each = 1000.0 * (double)ms / work;
     LIST_EACH (struct operation, o, &group->operations, link) {
-        const double computed = before + (double)computing_of(&o->launch);
-        const double after = before + (double)work_of(&o->launch);
+        const double computed = before + (double)launch_computing(&o->launch);
+        const double after = before + (double)launch_work(&o->launch);
         o->completion.device_us = us_between(before, computed, us_each);
         o->completion.copy_us = us_between(computed, after, us_each);
         before = after;
