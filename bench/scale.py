@@ -71,6 +71,41 @@ def nccl_steps(devices, table, fields):
     return times
 
 
+def copies_us(count, points, rounds=8):
+    """The time of a job's copies alone, float32 into and out of pinned memory, on so many GPUs at once."""
+    import cupy  # not at the top: there is none where there is no GPU
+    import cupyx
+    work = []
+    for device in range(count):
+        with cupy.cuda.Device(device):
+            for up in (True, False):
+                host = cupyx.empty_pinned(points, "f4")
+                host.fill(0)
+                work.append((device, up, host, cupy.zeros(points, "f4"), cupy.cuda.Stream(non_blocking=True)))
+    for timed in (1, rounds):
+        begin = time.perf_counter()
+        for _ in range(timed):
+            for device, up, host, array, stream in work:
+                with cupy.cuda.Device(device), stream:
+                    array.set(host, stream) if up else array.get(stream, out=host, blocking=False)
+        for device, *_, stream in work:
+            with cupy.cuda.Device(device):
+                stream.synchronize()
+    return 1e6 * (time.perf_counter() - begin) / rounds / count
+
+
+def scale_copies(devices, table, n):
+    """What the machine lets copies gain by more devices."""
+    with table.part("copies alone"):
+        if not all(device.startswith("cuda") for device in devices):
+            raise LeftOut("no GPUs are asked for")
+        try:
+            one, every = copies_us(1, n**3), copies_us(len(devices), n**3)
+        except ImportError as error:
+            raise LeftOut(str(error)) from error
+        table.row(f"  its copies alone by CuPy, {len(devices)} devices", every, "µs", one, "one device")
+
+
 def scale_fields(options, devices, table, fields):
     """Steps of fields in subdomains beside those of a field of one device, and of a Jacobi over NCCL."""
     nccl = nccl_steps(devices, table, fields)
@@ -108,6 +143,8 @@ def main():
         if one and all_of_them:
             table.row(f"{name}: a job, {len(devices)} devices", all_of_them, "µs", one, "one device",
                       ratio_least=round(least * len(devices) / 2, 2) if least and len(devices) > 1 else None)
+            if "region" in name and len(devices) > 1:
+                scale_copies(devices, table, LOADS[0][2])
     table.print(options.devices)
     cards = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
                            capture_output=True, text=True, check=False).stdout.split("\n") \
