@@ -22,6 +22,9 @@ cudaError_t along_x_indexed_launch(const struct geometry *g, const struct table_
 cudaError_t streaming_2d_launch(const struct geometry *g, const struct table_pass *pass);
 cudaError_t streaming_3d_launch(const struct geometry *g, const struct table_pass *pass);
 cudaError_t streaming_3d_indexed_launch(const struct geometry *g, const struct table_pass *pass);
+/* A pass of four planes, and of four others g->apart from them, of a plain diffusion (edges). */
+bool edges_take(const struct geometry *g);
+cudaError_t edges_launch(const struct geometry *g, const struct table_pass *pass);
 /* All other points, one at least: of a plain plan, of several jobs and in parts … */
 cudaError_t boundary_launch(const struct geometry *g, const struct table_pass *pass);
 /* … or by its table; the slot holds the plan. */

@@ -261,7 +261,6 @@ struct marched_grid {
     int64_t n, rows, plane, field;             /* elements of a row; rows; elements */
     int64_t low[AXIS_COUNT], high[AXIS_COUNT]; /* the points that a kernel computes */
     int32_t planes, length;                    /* of the grid, of a march */
-    int32_t step;                              /* from one march to the next */
     uint32_t columns_x, columns_y, marches;
     int32_t slot;
 };
@@ -281,7 +280,7 @@ static __device__ __forceinline__ marched_column find_column(const marched_grid 
     block /= grid.columns_x;
     column.y0 = grid.low[AXIS_Y] + (int64_t)(block % grid.columns_y) * y;
     block /= grid.columns_y;
-    column.first = (int)grid.low[AXIS_Z] + (int)(block % grid.marches) * grid.step;
+    column.first = (int)grid.low[AXIS_Z] + (int)(block % grid.marches) * grid.length;
     column.last = min(column.first + grid.length, (int)grid.high[AXIS_Z]);
     column.field = (int64_t)(block / grid.marches) * grid.field;
     return column;
@@ -383,13 +382,6 @@ static inline int64_t divide_grid(marched_grid *grid, const struct geometry *g, 
     const int64_t columns = (int64_t)grid->columns_x * grid->columns_y * (is_flat ? 1 : batch);
     grid->length = (int32_t)column_length(planes, columns, resident, before);
     grid->marches = (uint32_t)blocks_of(planes, grid->length);
-    grid->step = grid->length;
-    if (g->apart) {
-        grid->length = (int32_t)planes;
-        grid->step = (int32_t)g->apart;
-        grid->marches = 2;
-        grid->high[AXIS_Z] += g->apart;
-    }
     return columns * grid->marches;
 }
 

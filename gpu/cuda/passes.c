@@ -299,16 +299,17 @@ static void init_planes(struct geometry *g, const struct launch *launch, uint64_
 static cudaError_t launch_planes(struct geometry *g, const struct launch *launch)
 {
     const uint64_t passes = launch->plan->passes;
-    return passes == 1 ? launch_part(g, &launch)
-                       : temporal_blocking_3d_launch(g, launch->in[0], launch->even[0], passes);
+    const struct table_pass pass = launch_table_pass(launch, 0);
+    if (passes > 1)
+        return temporal_blocking_3d_launch(g, launch->in[0], launch->even[0], passes);
+    return edges_take(g) ? edges_launch(g, &pass) : launch_part(g, &launch);
 }
 
 /* Do kernels take both at once, which are of as many planes? */
 static bool take_apart(const struct geometry *low, const struct geometry *high)
 {
     return low->points == high->points &&
-           (low->plan->passes > 1 || (!low->boundary.points && !high->boundary.points &&
-                                      find_family(low, false)->launch == streaming_3d_launch));
+           (low->plan->passes > 1 || (edges_take(low) && edges_take(high)));
 }
 
 /* The edges of own planes, from `low` and `high` on. */

@@ -6,8 +6,8 @@ enum {
     SLICE_US = 10000,
     SLICE_GROWTH = 16,  /* a first, cold measurement may be far off */
     SLICE_PASSES = 512, /* bounds the launches that wait in a device's queue */
-    /* A device does up to 8 passes at once, to the other array and back: a slice is of multiples of
-     * twice as many or, if it is too short, of twice 4. */
+    /* A device does up to 8 passes at once, to the other array and back: a slice ends after a
+     * multiple of twice as many or, if that is too long, of twice 4, even if it gets longer. */
     FUSED_PASSES = 16,
     FIRST_PASSES = 64,
     FIRST_POINTS_HOST = 1 << 20,  /* a few ms on one core */
@@ -137,11 +137,13 @@ static bool may_end(const struct plan *plan, uint64_t pass)
  * a device does at once. The pass that imposes values is in none. */
 static uint64_t fused_end(const struct plan *plan, uint64_t done, uint64_t passes)
 {
-    const uint64_t first = plan->impose != 0, end = done + passes;
-    for (uint64_t fused = FUSED_PASSES; fused >= FUSED_PASSES / 2; fused /= 2)
-        if (passes >= fused && end < plan->passes)
-            return first + (end - first) / fused * fused;
-    return end;
+    const uint64_t first = plan->impose != 0, half = FUSED_PASSES / 2;
+    const uint64_t end = done + passes;
+    if (end >= plan->passes)
+        return plan->passes;
+    if (passes >= FUSED_PASSES)
+        return first + (end - first) / FUSED_PASSES * FUSED_PASSES;
+    return passes >= half / 2 ? first + (end - first + half - 1) / half * half : end;
 }
 
 /* As many of the next passes as a slice may end after, one at least. */
