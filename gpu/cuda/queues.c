@@ -3,6 +3,7 @@
 #include "base/wake.h"
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/graphs.h"
+#include "gpu/cuda/own_planes.h"
 #include "gpu/cuda/passes.h"
 #include "gpu/cuda/pin.h"
 #include "gpu/cuda/slots.h"
@@ -99,6 +100,8 @@ cudaError_t queues_open(int units, int wake_descriptor)
             error = cudaStreamCreateWithFlags(&all.queues[i].waker, cudaStreamNonBlocking);
     }
     if (error == cudaSuccess)
+        error = own_planes_open();
+    if (error == cudaSuccess)
         error = cudaEventCreateWithFlags(&all.uploaded, cudaEventDisableTiming);
     if (error == cudaSuccess)
         error = cudaEventCreateWithFlags(&all.cleared, cudaEventDisableTiming);
@@ -108,6 +111,7 @@ cudaError_t queues_open(int units, int wake_descriptor)
 void queues_close(void)
 {
     operations_close();
+    own_planes_close();
     cudaEventDestroy(all.uploaded);
     cudaEventDestroy(all.cleared);
     cudaStreamDestroy(all.clearing);
@@ -260,26 +264,6 @@ static int count_together(struct list *ordered, bool is_chain, bool *is_whole)
     return count;
 }
 
-/* Put a launch of own planes on the queue. */
-static void put_own_planes(struct queue *queue, struct group *group)
-{
-    const struct operation *operation = LIST_FIRST(&group->operations, struct operation, link);
-    const struct launch *launch = &operation->launch;
-    const int slot = operation->slot;
-    if (launch->own.edge[SIDE_LOW] || launch->own.edge[SIDE_HIGH]) {
-        group->told = operation_take(operation->completion.token);
-        group->told->completion.edges = true;
-        if (!group->edges)
-            fault_never(cudaEventCreateWithFlags(&group->edges, cudaEventDisableTiming),
-                        "cudaEventCreate");
-        fault_never(passes_launch_own(launch, true, slot, all.units, queue->stream), "launch");
-        fault_never(cudaEventRecord(group->edges, queue->stream), "cudaEventRecord");
-        fault_never(cudaStreamWaitEvent(queue->waker, group->edges, 0), "cudaStreamWaitEvent");
-        fault_never(cudaLaunchHostFunc(queue->waker, wake, NULL), "cudaLaunchHostFunc");
-    }
-    fault_never(passes_launch_own(launch, false, slot, all.units, queue->stream), "launch");
-}
-
 /* Put all of the group on the queue, and the downloads after its launches on theirs. Where that
  * takes long, what is there before wakes the worker on its own. */
 static void put_group(struct queue *queue, struct group *group)
@@ -292,7 +276,7 @@ static void put_group(struct queue *queue, struct group *group)
         wait_for_uploads(queue);
     fault_never(cudaEventRecord(group->begin, queue->stream), "cudaEventRecord");
     if (first->own.end)
-        put_own_planes(queue, group);
+        own_planes_put(group, all.units, queue->stream, queue->waker, wake);
     else
         graphs_put(group, all.units, queue->stream);
     queue_add(queue, group);

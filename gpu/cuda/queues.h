@@ -17,7 +17,8 @@
  * Launches that were ordered together and are small make a group: they run back to back on one
  * queue and complete at once, for the cost of one; those of one plan share a launch of a kernel.
  * Launches of a chain go on one queue, behind those of it that are under way there, a round of them
- * in a group: as a graph (graphs.h) where it was there before.
+ * in a group: as a graph (graphs.h) where it was there before. One of own planes is a group of its
+ * own, whose edges have another stream (own_planes.h).
  *
  * reap() looks at the events itself; only before the worker sleeps do host functions wait, on
  * streams of their own, for what is under way, to wake it. The worker's main thread; where there is

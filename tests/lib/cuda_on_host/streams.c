@@ -545,6 +545,18 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int index
     return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = *greatest = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
+{
+    (void)priority;
+    return cudaStreamCreateWithFlags(stream, flags);
+}
+
 cudaError_t cudaGetDevice(int *index)
 {
     *index = 0;
