@@ -40,12 +40,26 @@ static void cancel_parts(struct group_run *run)
     }
 }
 
-void group_part_edges(struct order *order)
+/* The member's part of the round before. */
+static const struct group_part *part_before(const struct group_run *run,
+                                            const struct group_part *part)
+{
+    const uint32_t count = run->device->group->count;
+    return part < run->part + count ? part + count : part - count;
+}
+
+bool group_part_edges(struct order *order)
 {
     struct group_run *run = order->run;
+    struct group_part *part = LIST_ENTRY(order, struct group_part, order);
+    if (!order->own.end || part->told || !list_empty(&order->record.link) ||
+        part_before(run, part)->state != PART_ENDED)
+        return false;
+    part->told = true;
     if (run->order && run->status == STATUS_OK)
-        group_round_edges(run, LIST_ENTRY(order, struct group_part, order));
+        group_round_edges(run, part);
     group_settle(run->device);
+    return true;
 }
 
 void group_part_finished(struct order *order, enum status status,
@@ -62,6 +76,8 @@ void group_part_finished(struct order *order, enum status status,
         run->refused = true;
     else if (status != STATUS_OK)
         group_run_fail(run, status);
+    else if (order->own.end && !part->told) /* others would wait for its edges */
+        group_run_fail(run, STATUS_INTERNAL);
     run->device_us[part->number] += device_us;
     run->passes_begun |= said && said->u.job.done > 0;
     group_settle(run->device);
@@ -174,16 +190,16 @@ static bool write_results(struct group_run *run)
     return group_round_copy(run, ORDER_WRITE);
 }
 
-/* Its first round was refused: begin again. */
+/* Its first round was refused: begin again, which may need more ghost planes of the input, while
+ * others read that. */
 static bool go_without_overlap(struct group_run *run)
 {
     const bool imposed = run->cut.imposed;
     run->refused = run->own = false;
     run->awaited = 0;
+    run->phase = GROUP_WAITING;
     decompose_order(run);
     run->cut.imposed = imposed;
-    if (run->status == STATUS_OK)
-        group_round_begin(run);
     return true;
 }
 
@@ -193,6 +209,10 @@ static bool advance(struct group_run *run)
     const enum order_kind kind = run->order->kind;
     switch (run->phase) {
     case GROUP_WAITING:
+        if (run->rounds) { /* one was refused */
+            group_round_begin(run);
+            return true;
+        }
         run->phase = GROUP_READING;
         /* fall through */
     case GROUP_READING:

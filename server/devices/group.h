@@ -57,8 +57,8 @@ void group_flush(struct device *device);
  * when all copies to an array of the group have ended. */
 void group_settle(struct device *device);
 
-/* The edges of a part's own planes are there. */
-void group_part_edges(struct order *part);
+/* The edges of a part's own planes are there. False: they cannot be. */
+bool group_part_edges(struct order *part);
 /* An order to a member has ended; the parameters are those of device_events.finished(). */
 void group_part_finished(struct order *part, enum status status,
                          const struct channel_message *said);

@@ -94,11 +94,11 @@ static bool has_ghosts(const struct group_run *run, const struct field *field, u
 static void exchange(struct group_run *run, struct field *field, uint64_t ghosts)
 {
     const struct decomposition *cut = &run->cut;
-    for (uint32_t i = 0; i < cut->count; i++)
-        copy_edges(run, field, i, ghosts);
-    field->parts->ghosts = ghosts;
+    field->parts->ghosts = ghosts; /* unless a copy fails */
     field->parts->wraps = cut->wraps;
     field->parts->endpoint = cut->endpoint;
+    for (uint32_t i = 0; i < cut->count; i++)
+        copy_edges(run, field, i, ghosts);
 }
 
 struct field *group_run_input(const struct group_run *run, int i)
@@ -162,6 +162,7 @@ static void set_own(const struct group_run *run, struct group_part *part)
     order->out[0] = part_of(next_result(run), part->number);
     order->scratch[0] = NULL;
     order->own = part->job.own;
+    part->told = false;
     order->chain = PART_ID | run->order->id;
 }
 
@@ -367,21 +368,25 @@ static void merge_measured(struct group_run *run)
 }
 
 /* Where the last round that overlapped has written another array than the output, the two exchange
- * theirs. */
+ * theirs, and with them whether these count as a job's: their charges stay what they are. */
 static void place_result(struct group_run *run)
 {
     struct field_parts *result = run->result->parts, *out = run->out[0]->parts;
     for (uint32_t i = 0; i < out->count && result != out; i++) {
         struct field *const part = out->at[i];
+        const bool resident = part->resident;
         out->at[i] = result->at[i];
         result->at[i] = part;
+        part->resident = out->at[i]->resident;
+        out->at[i]->resident = resident;
     }
 }
 
-/* The next round begins from the result. */
+/* The next round begins from the result. Of rounds that overlap the first, which alone reads the
+ * input, is still under way when its edges are there: it has ended when the second's are. */
 static void let_go_of_input(struct group_run *run)
 {
-    if (run->in[0] == run->out[0])
+    if (run->in[0] == run->out[0] || (run->own && run->rounds == 1))
         return;
     group_run_let_go(run->in[0]);
     run->in[0] = group_run_use(run->out[0]);

@@ -16,6 +16,7 @@ struct group_part {
     struct subdomain_job job;
     uint8_t *block;  /* owned */
     uint32_t number; /* of its subdomain */
+    bool told;       /* of own planes: their edges are there */
 };
 
 /* An order to the group until all of its parts have ended. */

@@ -470,15 +470,13 @@ bool orders_take(struct device *device, const struct channel_message *message, i
         return take_exported(device, message, descriptor);
     case CHANNEL_PROGRESS:
         order = *bucket_place(device, message->u.job.id);
-        if (order)
-            device->devices->events->progress(order, message->u.job.done);
-        return order != NULL;
+        if (!order || order->run) /* a part has no task */
+            return false;
+        device->devices->events->progress(order, message->u.job.done);
+        return true;
     case CHANNEL_EDGES:
         order = *bucket_place(device, message->u.job.id);
-        if (!order || !order->run)
-            return false;
-        group_part_edges(order);
-        return true;
+        return order && order->run && group_part_edges(order);
     case CHANNEL_FINISHED:
         order = take_back(device, message->u.job.id);
         if (!order || message->status >= STATUS_COUNT)
