@@ -256,6 +256,35 @@ def test_jobs_of_one_field_at_once(client):
         assert client.recv(job)["out"].tobytes() == client.out("diffusion", f=f, placement=FIRST, **params).tobytes()
 
 
+def test_rounds_that_a_device_refuses_wait_for_readers(daemon, client):
+    """A diffusion whose steps no device does at once, of short rows, begins again without overlap, and needs more ghost planes
+    of f than are there, while others read f."""
+    f = new_random((800, 90, 15))
+    params = dict(boundary="periodic", accuracy=2, cfl=0.3, steps=9)
+    laplacian = client.out("laplacian", f=f, accuracy=8, placement=FIRST).tobytes()
+    diffusion = client.out("diffusion", f=f, placement=FIRST, **params).tobytes()
+    before = daemon.worker_pids()
+    for _ in range(4):
+        field = distribute(client, f)
+        assert client.out("laplacian", f=field, accuracy=8).tobytes() == laplacian
+        readers = [client.send("laplacian", f=field, accuracy=8) for _ in range(4)]
+        job = client.send("diffusion", f=field, **params)
+        readers += [client.send("laplacian", f=field, accuracy=8) for _ in range(4)]
+        assert client.recv(job)["out"].tobytes() == diffusion
+        assert all(client.recv(reader)["out"].tobytes() == laplacian for reader in readers)
+        client.free(field["field"])
+    assert daemon.worker_pids() == before
+
+
+def test_a_field_that_is_overwritten_is_no_array_of_the_queue(daemon, client):
+    f = wave(64, 24, 30)
+    u, v = distribute(client, f), distribute(client, f)
+    for steps in (1, 3, 4, 5, 8, 9, 12):
+        client.call("diffusion", f=u, out=u, accuracy=2, cfl=0.3, steps=steps)
+        client.call("diffusion", f=f, out=v, accuracy=2, cfl=0.3, steps=steps)
+        eventually(lambda: daemon.stats()["queue"]["bytes"] == 0, "no bytes of jobs")
+
+
 def test_jobs_of_one_kappa_at_once(client):
     """Some read f from a region before they exchange ghost planes of κ, which others read already."""
     f, kappa = new_random((64, 24, 30)), numpy.exp(new_random((64, 24, 30)))
@@ -311,3 +340,24 @@ def test_the_group_survives_its_members(member, mailbox):
             eventually(lambda: all(d["state"] == "ready" for d in daemon.info()["devices"]), "all workers")
             assert client.out("laplacian", f=f, distribute=True).tobytes() == client.out("laplacian", f=f).tobytes()
             client.free(field["field"], here)
+
+
+def test_a_member_survives_the_other_in_the_first_round():
+    """A member's worker ends when the edges of the first round are there; the other one still reads f."""
+    with Daemon(device=TWO) as daemon, daemon.client() as client:
+        f = new_random((400, 160, 160))
+        for _ in range(3):
+            field = distribute(client, f)
+            first, second = daemon.worker_pids()
+            job = client.send("diffusion", f=field, progress=True, boundary="periodic", **ENDLESS | {"steps": 10**7})
+            client.await_note()
+            client.notifications.clear()
+            os.kill(second, signal.SIGSTOP)  # it has yet to hear of what follows
+            os.kill(first, signal.SIGKILL)
+            code = client.error(job).code
+            os.kill(second, signal.SIGCONT)
+            assert code == "DEVICE_LOST"
+            eventually(lambda: all(d["state"] == "ready" for d in daemon.info()["devices"]), "all workers")
+            client.free(field["field"])
+            assert client.out("laplacian", f=f, distribute=True).tobytes() == client.out("laplacian", f=f).tobytes()
+            assert daemon.worker_pids()[1] == second

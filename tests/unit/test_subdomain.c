@@ -146,6 +146,53 @@ static void check_own(const struct decomposition *cut, const struct job *job)
     }
 }
 
+/* A subdomain's planes of a round, the ghost planes of whose input hold anything: those beside no
+ * cut have the bits that they have with the neighbours'. */
+static void check_others(const struct sample *sample, const struct decomposition *cut, uint32_t i,
+                         const void *whole)
+{
+    const struct job *job = &sample->job;
+    const uint64_t plane_bytes = job_bytes(job) / cut->planes;
+    const struct operands none = {{0}};
+    struct subdomain_job part;
+    decomposition_job(cut, job, i, cut->round, &part);
+    const struct own_planes *own = &part.own;
+    void *block = malloc(part.job.more.block_bytes + 1);
+    decomposition_block(cut, job, sample->block, i, &part, block);
+    struct plan plan;
+    assert_true(plan_init(&plan, &part.job, block));
+    const uint64_t bytes = job_bytes(&part.job), planes = bytes / plane_bytes,
+                   low = own->begin + own->edge[SIDE_LOW], high = own->end - own->edge[SIDE_HIGH];
+    void *in[AXIS_COUNT] = {cut_out(cut, &part, i, whole, plane_bytes)}, *right[AXIS_COUNT],
+         *blind[AXIS_COUNT];
+    arrays_make(right, 1, bytes, 0xa5);
+    arrays_make(blind, 1, bytes, 0x5a);
+    reference(&plan, &none, in, right);
+    memset(in[0], 0x7f, own->begin * plane_bytes);
+    memset((char *)in[0] + own->end * plane_bytes, 0x7f, (planes - own->end) * plane_bytes);
+    reference(&plan, &none, in, blind);
+    assert_true(low < high);
+    assert_memory_equal((char *)right[0] + low * plane_bytes, (char *)blind[0] + low * plane_bytes,
+                        (high - low) * plane_bytes);
+    arrays_free(right);
+    arrays_free(blind);
+    free(in[0]);
+    plan_release(&plan);
+    free(block);
+}
+
+/* Of all subdomains, once values are imposed. */
+static void check_ghosts(struct random *random, const struct sample *sample,
+                         struct decomposition *cut)
+{
+    struct trial trial;
+    trial_make(&trial, random, sample);
+    cut->imposed = true;
+    for (uint32_t i = 0; i < cut->count; i++)
+        check_others(sample, cut, i, trial.in[0]);
+    trial_free(&trial);
+}
+
 TEST(rounds_that_overlap_give_them_too)
 {
     struct random random = random_start();
@@ -162,6 +209,7 @@ TEST(rounds_that_overlap_give_them_too)
             if (!job_imposes(job))
                 check_own(&cut, job);
             check(&random, &sample, &cut);
+            check_ghosts(&random, &sample, &cut);
             done++;
         }
         sample_free(&sample);

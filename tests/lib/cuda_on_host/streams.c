@@ -88,19 +88,41 @@ static _Noreturn void broken(const char *rule)
     abort();
 }
 
-/* Own planes: all of the job beside its arrays, and these planes from there. */
+/* Do some of these planes depend on that one? */
+static bool is_read(const struct plan *plan, const struct own_planes *own, int64_t plane)
+{
+    const struct plan_axis *axis = &plan->axis[AXIS_Z];
+    const int64_t passes = (int64_t)plan->passes, reach = passes * plan->radius,
+                  closure = passes * axis->row_points, begin = (int64_t)own->begin,
+                  end = (int64_t)own->end;
+    const bool wraps = axis->side[SIDE_LOW].map == SIDE_MAP_PERIODIC;
+    bool is = (begin < axis->side[SIDE_LOW].rows && plane < closure) ||
+              (end > axis->n - axis->side[SIDE_HIGH].rows && plane >= axis->n - closure);
+    for (int64_t at = plane - axis->n; at <= plane + axis->n; at += axis->n)
+        is = is || (at >= begin - reach && at < end + reach && (at == plane || wraps));
+    return is;
+}
+
+/* Own planes: all of the job beside its arrays, from the planes that they may depend on, and these
+ * planes from there. Others may be copied to meanwhile. */
 static void launch_own(const struct kernels *kernels, const struct launch *launch)
 {
     const struct plan *plan = launch->plan;
-    const uint64_t bytes = plan_array_bytes(plan), plane = bytes / (uint64_t)plan->axis[AXIS_Z].n;
+    const uint64_t planes = (uint64_t)plan->axis[AXIS_Z].n, bytes = plan_array_bytes(plan),
+                   plane = bytes / planes;
     const uint64_t begin = launch->own.begin * plane, end = launch->own.end * plane;
-    char *memory = malloc(2 * bytes);
+    char *memory = malloc(3 * bytes);
     if (!memory)
         broken("no memory for own planes");
+    memset(memory, 0x7f, bytes);
+    for (uint64_t p = 0; p < planes; p++)
+        if (is_read(plan, &launch->own, (int64_t)p))
+            memcpy(memory + p * plane, (const char *)launch->in[0] + p * plane, plane);
     struct launch whole = *launch;
     whole.own = (struct own_planes){0};
-    whole.even[0] = memory;
-    whole.odd = memory + bytes;
+    whole.in[0] = memory;
+    whole.even[0] = memory + bytes;
+    whole.odd = memory + 2 * bytes;
     pass_launch(kernels, &whole, pass_stream_bytes());
     memcpy((char *)launch->even[0] + begin, (const char *)launch_result(&whole, 0) + begin,
            end - begin);
@@ -645,10 +667,28 @@ cudaError_t passes_load(int slot, const struct passes_constants *constants, cuda
                                        .bytes = sizeof *constants});
 }
 
+/* As temporal_blocking_3d does several passes at once. */
+static bool takes_at_once(const struct plan *plan)
+{
+    bool takes = plan->identity && plan->radius <= 2 && plan->passes * (uint64_t)plan->radius <= 4;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        takes = takes && plan->axis[a].active && plan->axis[a].n >= 16;
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            const struct side *side = &plan->axis[a].side[s];
+            takes =
+                takes && side->datum == SIDE_DATUM_NONE && side->rows <= side->held &&
+                (side->held > 0 || side->map == SIDE_MAP_PERIODIC || side->map == SIDE_MAP_NODE);
+        }
+    }
+    return takes;
+}
+
+/* Those that the kernels take. */
 bool passes_take_own_planes(const struct plan *plan)
 {
     return plan->engine == PLAN_TABLE && plan->plain && !plan->impose && !plan->probes &&
-           plan->batch == 1 && plan->axis[AXIS_Z].active;
+           plan->batch == 1 && plan->inputs == 1 && plan->outputs == 1 &&
+           plan->axis[AXIS_Z].active && (plan->passes == 1 || takes_at_once(plan));
 }
 
 cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, int slot, int units,
