@@ -75,6 +75,9 @@ struct backend {
      * caller's. After its release the pages are freed when no other process maps them; on the host
      * soon, even if one does. NULL where there is none. */
     void *(*allocate_exportable)(uint64_t bytes, int *descriptor);
+    /* Wait until memory that was allocated is zeroed: this device's copies and launches see to that
+     * themselves, those of other processes, which may write to it, cannot. NULL: it always is. */
+    void (*await_zeroed)(void);
     void (*release_exportable)(void *memory, uint64_t bytes);
 
     /* Map exportable memory of another worker's device, or of this one, of a multiple of that

@@ -154,6 +154,7 @@ const struct backend *backend_cuda(void)
         .allocate = cuda_allocate,
         .release = memory_give,
         .allocate_exportable = cuda_allocate_exportable,
+        .await_zeroed = queues_await_clears,
         .release_exportable = cuda_release_exportable,
         .import = export_import,
         .unimport = export_unimport,

@@ -69,6 +69,8 @@ void store_open_mailbox(struct worker *worker, uint64_t bytes)
         worker_broken("a MAILBOX that is there already, or of no bytes", bytes);
     worker->mailbox = backend->allocate_exportable(bytes, &descriptor);
     worker->mailbox_bytes = bytes;
+    if (worker->mailbox && backend->await_zeroed)
+        backend->await_zeroed(); /* other workers are about to write there */
     message.status = worker->mailbox ? STATUS_OK : STATUS_OUT_OF_MEMORY;
     if (!channel_queue_push(&worker->answers, &message, NULL, descriptor))
         worker_out_of_memory();

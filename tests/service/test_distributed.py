@@ -1,13 +1,16 @@
 """Fields that lie in subdomains on several devices, and their jobs, whose results have the bits of one device."""
 
+import contextlib
 import os
 import signal
 import subprocess
+import threading
+import time
 
 import numpy
 import pytest
 
-from fdtest import ENDLESS, ONE_DEVICE, Daemon, MiB, Region, assert_serves, binary, emptied_client, eventually, wave
+from fdtest import ENDLESS, ONE_DEVICE, Client, Daemon, FdError, MiB, Region, assert_serves, binary, emptied_client, eventually, wave
 
 GROUP = "distributed"
 FIRST, SECOND = ("host", "host:1") if ONE_DEVICE == "host" else ("cuda:0", "cuda:1")
@@ -361,3 +364,31 @@ def test_a_member_survives_the_other_in_the_first_round():
             client.free(field["field"])
             assert client.out("laplacian", f=f, distribute=True).tobytes() == client.out("laplacian", f=f).tobytes()
             assert daemon.worker_pids()[1] == second
+
+
+def test_arrays_come_to_a_device_whose_worker_is_new():
+    """They may have arrived on another device, and go through the mailbox that the worker has just opened."""
+    f = new_random((160, 64, 64))
+    kills, other = threading.Event(), []
+
+    def puts(daemon):
+        while not kills.is_set():
+            with contextlib.suppress(FdError, ConnectionError, EOFError), Client(daemon.path) as client:
+                for _ in range(8):
+                    field = client.call("put", f=f, placement=FIRST)["field"]
+                    if client.get(field).tobytes() != f.tobytes():
+                        other.append(field)
+                    client.free(field)
+
+    with Daemon("--staging-bytes", 16 * MiB, "--mailbox-bytes", "32M", device=TWO) as daemon:
+        threads = [threading.Thread(target=puts, args=[daemon]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(10):
+            os.kill(daemon.worker_pids()[0], signal.SIGKILL)
+            eventually(lambda: all(d["state"] == "ready" for d in daemon.info()["devices"]), "all workers")
+            time.sleep(0.2)
+        kills.set()
+        for thread in threads:
+            thread.join()
+    assert not other
