@@ -1,7 +1,7 @@
 /* A kind of device behind one table of functions: a new kind is one file and one line in main.c.
- * All functions but pin and unpin are called from the worker's main thread, and none of them waits
- * for the device. Each operation that was begun ends as a completion with the caller's token, in
- * any order.
+ * All functions but pin and unpin are called from the worker's main thread, and none of them but
+ * await_zeroed and release_exportable waits for the device. Each operation that was begun ends as a
+ * completion with the caller's token, in any order.
  *
  * A fault from which the device cannot recover (a sticky CUDA error) is never answered: the backend
  * logs it and ends the process with BACKEND_FAULT_EXIT; the front starts another worker. */

@@ -72,7 +72,7 @@ void group_part_finished(struct order *order, enum status status,
     if (status == STATUS_OK && order->kind == ORDER_RUN)
         schedule_learn(&run->user->part[member->number]->flow, order->job, device_us);
     group_part_ended(part, said ? schedule_time(device_us) : part->entry.cost_ns);
-    if (status == STATUS_UNSUPPORTED && run->own)
+    if (status == STATUS_UNSUPPORTED && group_round_is_first_own(run))
         run->refused = true;
     else if (status != STATUS_OK)
         group_run_fail(run, status);

@@ -302,6 +302,11 @@ bool group_round_copy(struct group_run *run, enum order_kind kind)
     return true;
 }
 
+bool group_round_is_first_own(const struct group_run *run)
+{
+    return run->own && run->order && run->rounds == 1 + (uint32_t)job_imposes(run->order->job);
+}
+
 bool group_round_overlaps(const struct group_run *run)
 {
     return run->phase == GROUP_COMPUTING && run->own && !run->refused &&

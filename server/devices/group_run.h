@@ -83,6 +83,9 @@ void group_run_let_go(struct field *field);
 /* Give each member an order to copy its planes of the next component that is to come from a region,
  * or to go there. False: there is none left. */
 bool group_round_copy(struct group_run *run, enum order_kind kind);
+/* Is this round the first of own planes? All but this one would be refused in vain: what they began
+ * from may be overwritten. */
+bool group_round_is_first_own(const struct group_run *run);
 /* Is another round to follow that needs no more than this one's edges? */
 bool group_round_overlaps(const struct group_run *run);
 /* Copy the edges of a part's result to the neighbours' ghost planes. */
