@@ -96,15 +96,21 @@ void decomposition_block(const struct decomposition *decomposition, const struct
     job_block_key(to, part->job.more.block_bytes, part->job.more.block_key);
 }
 
+/* Does it read or write operands from number `first` on? */
+static bool has_operands(const struct job *job, int first)
+{
+    bool has = false;
+    for (int i = first; i < OPERANDS; i++)
+        has = has || job_operand_points(job, i) > 0;
+    return has;
+}
+
 bool decomposition_overlap(struct decomposition *decomposition, const struct job *job)
 {
     const uint64_t width = decomposition->width;
-    bool has_operands = false;
-    for (int i = 0; i < OPERANDS; i++)
-        has_operands = has_operands || job_operand_points(job, i) > 0;
     if (job->operator_id != OPERATOR_DIFFUSION || job->more.scheme != SCHEME_EULER ||
-        has_operands || decomposition->axis != AXIS_Z || decomposition->endpoint || width == 0 ||
-        width > SUBDOMAIN_EDGE)
+        has_operands(job, 0) || decomposition->axis != AXIS_Z || decomposition->endpoint ||
+        width == 0 || width > SUBDOMAIN_EDGE)
         return false;
     decomposition->overlaps = true;
     decomposition->round =
@@ -117,14 +123,6 @@ static bool refuse(struct failure *failure, const char *parameter, const char *w
     return failure_set(
         failure, STATUS_UNSUPPORTED, parameter,
         "a distributed job cannot have %s; one device can run it, without distribute", what);
-}
-
-static bool has_face_arrays(const struct job *job)
-{
-    bool has = false;
-    for (int i = OPERAND_VALUE; i < OPERANDS; i++)
-        has = has || job_operand_points(job, i) > 0;
-    return has;
 }
 
 /* Do the jobs of all subdomains pass job_check()? Closures beside a halo may need more points than
@@ -155,7 +153,7 @@ bool decompose(const struct job *job, uint64_t planes, uint32_t count,
         return refuse(failure, "f", "arrays with so few planes along the slowest axis");
     if (job->more.probes)
         return refuse(failure, "probes", "probes");
-    if (has_face_arrays(job))
+    if (has_operands(job, OPERAND_VALUE))
         return refuse(failure, "boundary", "arrays over a face");
     *decomposition = (struct decomposition){
         .planes = planes, .count = count, .axis = AXIS_COUNT, .round = job->steps};

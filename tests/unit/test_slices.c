@@ -36,13 +36,20 @@ static int run_all(const struct plan *plan, bool splits, uint64_t first, double 
     return count;
 }
 
-TEST(slices_are_whole_groups_of_passes)
+/* Of so many steps of a cube of n points a side. */
+static struct plan plan_of(uint64_t n, uint64_t steps)
 {
-    struct job job = diffusion_of(DTYPE_F32, 128, 128, 128, 2, 1000);
+    struct job job = diffusion_of(DTYPE_F32, n, n, n, 2, steps);
     struct plan plan;
-    uint64_t ends[8];
     job.dt = 0.1;
     assert_true(plan_init(&plan, &job, NULL));
+    return plan;
+}
+
+TEST(slices_are_whole_groups_of_passes)
+{
+    struct plan plan = plan_of(128, 1000);
+    uint64_t ends[8];
     const double us_a_line = 150.0 / (double)plan.lines; /* 66 passes in 10 ms */
     run_all(&plan, false, 0, us_a_line, ends);
     for (int i = 0; i < 8; i++)
@@ -58,11 +65,8 @@ TEST(slices_are_whole_groups_of_passes)
 
 TEST(a_job_whose_rate_is_known_begins_with_a_whole_slice)
 {
-    struct job job = diffusion_of(DTYPE_F32, 512, 512, 512, 2, 64);
-    struct plan plan;
+    struct plan plan = plan_of(512, 64);
     uint64_t ends[8];
-    job.dt = 0.1;
-    assert_true(plan_init(&plan, &job, NULL));
     const double us_a_line = 126.0 / (double)plan.lines; /* all of it in 8 ms */
     assert_true(run_all(&plan, false, 0, us_a_line, ends) > 1);
     assert_int_equal(ends[0], 1);
