@@ -61,7 +61,6 @@ static bool describe(int index, struct device_info *info, struct failure *failur
     memcpy(info->uuid, &properties.uuid, sizeof info->uuid);
     info->units = (uint32_t)properties.multiProcessorCount;
     info->count = (uint32_t)count;
-    info->own_planes = 1;
     info->driver = (uint32_t)driver;
     info->architecture = (uint32_t)(10 * properties.major + properties.minor);
     return true;

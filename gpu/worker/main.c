@@ -86,6 +86,7 @@ static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
     worker.arena = arena;
     worker.arena_bytes = bytes;
     worker.direct = info->direct != 0;
+    info->own_planes = worker.backend->takes_own_planes != NULL;
     jobs_open(&worker);
     worker.open = true;
     loop.busy_polls = worker.backend->busy_polls && cores_to_spare();
