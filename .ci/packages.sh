@@ -1,7 +1,7 @@
 # Debian packages for demo.sh and test.sh, which source this file. Installing missing ones needs root or
 # sudo.
 
-product_packages="gcc g++ cmake ninja-build pkg-config libuv1-dev libmsgpack-dev scdoc"
+product_packages="gcc g++ cmake ninja-build pkg-config libuv1-dev libmsgpack-dev libssl-dev scdoc"
 # The demo creates and checks its fields with Python's standard library alone.
 demo_packages="python3"
 test_packages="libcmocka-dev clang-14 libclang-rt-14-dev clang-format-14 python3-venv systemd"

@@ -1,4 +1,5 @@
-# The product needs libuv, msgpack-c and, if there is an nvcc, the CUDA runtime; scdoc makes the manual pages.
+# The product needs libuv, msgpack-c and, if there is an nvcc, the CUDA runtime; OpenSSL for several nodes; scdoc
+# makes the manual pages.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(LIBUV REQUIRED IMPORTED_TARGET libuv)
@@ -41,6 +42,8 @@ if(FDSERVER_CUDA)
     message(STATUS "No nvcc found: building the host worker only")
   endif()
 endif()
+
+find_package(OpenSSL 3.0) # for fdbridge
 
 find_program(SCDOC scdoc)
 if(NOT SCDOC)

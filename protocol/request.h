@@ -84,7 +84,7 @@ struct request {
     uint64_t timeout_us; /* from its receipt; 0: none */
     bool detach;         /* continues without its connection; its result is a field */
     bool distribute;     /* not get, export: in subdomains, one on each device */
-    char placement[24];  /* not get, export: "spread" or a device's name, which the server looks up;
+    char placement[48];  /* not get, export: "spread" or a device's name, which the server looks up;
                             "": not  given */
 
     /* Operators: the job as its parameters describe it. Only the server knows the type of a

@@ -103,8 +103,8 @@ static bool read_placement(const msgpack_object *value, struct request *request,
     bool good =
         object_bytes(value, &bytes, &length) && length >= 1 && length < sizeof request->placement;
     for (uint32_t i = 0; good && i < length; i++)
-        good = (bytes[i] >= 'a' && bytes[i] <= 'z') || (bytes[i] >= '0' && bytes[i] <= '9') ||
-               bytes[i] == ':';
+        good = (bytes[i] >= 'a' && bytes[i] <= 'z') || (bytes[i] >= 'A' && bytes[i] <= 'Z') ||
+               (bytes[i] >= '-' && bytes[i] <= ':') || bytes[i] == '_';
     if (!good)
         return invalid_argument(
             failure, "placement",

@@ -28,7 +28,8 @@ static uint32_t record_bytes(unsigned type)
         [CHANNEL_FINISHED] = WITH(job),      [CHANNEL_PONG] = WITH(pong),
         [CHANNEL_MAPPED] = WITH(region),     [CHANNEL_EXPORT] = WITH(exported),
         [CHANNEL_EXPORTED] = WITH(exported), [CHANNEL_ALIVE] = CHANNEL_HEAD_BYTES,
-        [CHANNEL_MAILBOX] = WITH(mailbox),
+        [CHANNEL_MAILBOX] = WITH(mailbox),   [CHANNEL_SOCKET] = CHANNEL_HEAD_BYTES,
+        [CHANNEL_JOIN] = WITH(join),
     };
     return type < CHANNEL_TYPES ? (bytes[type] + 7) / 8 * 8 : 0;
 }
@@ -68,6 +69,18 @@ static void complete_message(struct channel_message *to, const struct channel_me
     memcpy(to, message, bytes);
     to->bytes = bytes + behind;
     to->version = CHANNEL_VERSION;
+}
+
+uint32_t channel_complete(struct channel_message *to, const struct channel_message *message)
+{
+    complete_message(to, message, 0);
+    return to->bytes;
+}
+
+bool channel_is_whole(const struct channel_message *message, uint32_t bytes)
+{
+    return message->version == CHANNEL_VERSION && bytes != 0 &&
+           bytes == record_bytes(message->type) && bytes == message->bytes;
 }
 
 enum channel_result channel_send(int socket, const struct channel_message *message, int descriptor)

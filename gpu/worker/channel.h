@@ -27,6 +27,11 @@
  *   PING                                   PONG: what the device has been given, and has done
  *   –                                      ALIVE: orders take long to read; a PING may stand behind
  *
+ * A worker on another node is behind a bridge (gpu/bridge/bridge.h), which first joins the two:
+ *
+ *   SOCKET (with the connection)           JOIN: which device of which node it is
+ *   ARENA, as above, or REFUSED
+ *
  * Orders are taken in the order sent. The front keeps to these rules, and the worker ends itself
  * (a broken front is no client's fault) where one is broken:
  *   - ids of arrays and jobs are the front's, never used twice in one worker's life;
@@ -100,6 +105,7 @@ enum channel_type {
     CHANNEL_KERNEL,
     CHANNEL_EXPORT,
     CHANNEL_MAILBOX,
+    CHANNEL_SOCKET,
     CHANNEL_READY = 64,
     CHANNEL_REFUSED,
     CHANNEL_FAILED,
@@ -111,6 +117,7 @@ enum channel_type {
     CHANNEL_MAPPED,
     CHANNEL_EXPORTED,
     CHANNEL_ALIVE,
+    CHANNEL_JOIN,
     CHANNEL_TYPES
 };
 
@@ -210,6 +217,10 @@ struct channel_message {
         struct {
             char text[200];
         } refused;
+        struct {
+            char device[48];  /* "NODE/host" */
+            char version[16]; /* FDSERVER_VERSION of the node's programs */
+        } join;
         struct channel_pong {
             /* Of all that the device has been given, and of what belongs to jobs (not the copies
              * between arena and arrays), how many are under way, and how many have ended. 0 where
@@ -223,7 +234,7 @@ struct channel_message {
 };
 
 enum {
-    CHANNEL_VERSION = 7,
+    CHANNEL_VERSION = 8,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
     CHANNEL_KERNELS = 64,           /* slots of them */
@@ -262,6 +273,11 @@ const char *channel_block(const struct channel_inbox *inbox, int descriptor, uin
 
 /* A memfd with the bytes that nobody can change any more; −1: there is none to be had. */
 int channel_sealed(const uint8_t *block, uint64_t bytes);
+
+/* Copy a message as it is sent, without a block. Returns its bytes. */
+uint32_t channel_complete(struct channel_message *to, const struct channel_message *message);
+/* Is it a message of this version, of so many bytes without a block? */
+bool channel_is_whole(const struct channel_message *message, uint32_t bytes);
 
 /* Messages on their way out, in order: senders queue them here, and one flush a
  * turn of the loop sends all of it in few packets. Grows as needed: each end's orders are bounded

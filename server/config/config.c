@@ -103,12 +103,29 @@ static uint64_t number_read(const struct option *option, struct given given)
     return n;
 }
 
-/* "host" or "cuda:N", `length` bytes of it. */
+static bool is_node(const char *name, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)name[i]) && !(i && strchr("-_.", name[i])))
+            return false;
+    return length > 0 && length <= CONFIG_NODE_MOST;
+}
+
+/* "host", "host:N" of another node, or "cuda:N", behind "NODE/" or not; `length` bytes of it. */
 static bool is_device(const char *name, size_t length)
 {
+    const char *slash = memchr(name, '/', length);
+    if (slash) {
+        const size_t node = (size_t)(slash - name);
+        if (!is_node(name, node))
+            return false;
+        name += node + 1;
+        length -= node + 1;
+    }
     if (length == 4 && strncmp(name, "host", 4) == 0)
         return true;
-    if (length < 6 || length > 9 || strncmp(name, "cuda:", 5) != 0)
+    if (length < 6 || length > 9 ||
+        (strncmp(name, "cuda:", 5) != 0 && !(slash && strncmp(name, "host:", 5) == 0)))
         return false;
     if (name[5] == '0' && length > 6) /* one device, one spelling */
         return false;
@@ -126,10 +143,11 @@ static void devices_check(struct given given)
     for (const char *name = list;; name++) {
         const size_t length = strcspn(name, ",");
         if (!is_device(name, length))
-            refuse_value(given, "must be auto, or a list of host and cuda:N");
+            refuse_value(given,
+                         "must be auto, or a list of host, cuda:N, NODE/host and NODE/cuda:N");
+        const bool repeats = length == 4 && *name == 'h'; /* several workers on the host */
         for (const char *before = list; before < name; before += strcspn(before, ",") + 1)
-            if (*name != 'h' && strcspn(before, ",") == length &&
-                strncmp(before, name, length) == 0)
+            if (!repeats && strcspn(before, ",") == length && strncmp(before, name, length) == 0)
                 refuse_value(given, "names a device twice");
         name += length;
         if (!*name)
@@ -285,6 +303,34 @@ static void arguments_read(struct config *config, int argc, char **argv)
     }
 }
 
+static _Noreturn void refuse_options(const char *why)
+{
+    fprintf(stderr, "fdserver: %s\n", why);
+    exit(EXIT_OPTIONS);
+}
+
+/* Options of a cluster go together. */
+static void cluster_check(struct config *config)
+{
+    static char name[256];
+    const bool names_nodes = strchr(config->device, '/');
+    if (config->nodes && config->join)
+        refuse_options("--nodes and --join do not go together: a node has one head");
+    if ((config->nodes || config->join) && !config->cluster_key)
+        refuse_options("--nodes and --join need --cluster-key");
+    if (names_nodes != (config->nodes != NULL))
+        refuse_options(names_nodes ? "--device names other nodes: they join at --nodes"
+                                   : "--nodes: --device names no other node, as in NODE/cuda:0");
+    if (!config->join)
+        return;
+    if (!config->node && gethostname(name, sizeof name - 1) == 0) {
+        name[strcspn(name, ".")] = 0;
+        config->node = name;
+    }
+    if (!config->node || !is_node(config->node, strlen(config->node)))
+        refuse_options("--node must have 1 to 31 letters, digits, - and _");
+}
+
 void config_read(struct config *config, int argc, char **argv)
 {
     memset(config, 0, sizeof *config);
@@ -294,6 +340,7 @@ void config_read(struct config *config, int argc, char **argv)
             option_set(config, &options[i], (struct given){options[i].name, options[i].standard});
     environment_read(config);
     arguments_read(config, argc, argv);
+    cluster_check(config);
     const uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     const uint64_t group = cgroup_memory("").limit;
     if (!config->region_memory)

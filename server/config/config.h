@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-enum { CONFIG_LISTEN_MAX = 8 };
+enum { CONFIG_LISTEN_MAX = 8, CONFIG_NODE_MOST = 31 /* bytes of a node's name */ };
 
 #define CONFIG_BUSY_POLL_AUTO UINT64_MAX /* as server/io/turn.h finds it best */
 

@@ -219,6 +219,8 @@ static void restart_or_end(struct device *device)
             uv_close((uv_handle_t *)&device->timer, on_timer_closed);
         return;
     }
+    if (device->bridged)
+        return; /* until its node joins */
     uint64_t delay_ms = 0;
     if (device->short_lives) {
         delay_ms = BACKOFF_FIRST_MS;
@@ -273,7 +275,7 @@ static void worker_gone(struct device *device)
     orders_lose(device);
     device->devices->events->worker_lost(device);
     group_lost(device);
-    if (!closing && refused && !device->once_ready)
+    if (!closing && refused && !device->once_ready && !device->bridged)
         device->devices->events->settled(device, false);
 }
 
@@ -283,6 +285,7 @@ static void on_ended(uv_poll_t *poll, int status, int events)
     (void)status, (void)events;
     signals_take(devices->child_signal);
     compiler_reap(&devices->kernels.compiler);
+    nodes_reap(devices);
     LIST_EACH (struct device, device, &devices->list, link) {
         int how;
         if (device->pid <= 0 || waitpid(device->pid, &how, WNOHANG) != device->pid)
@@ -300,21 +303,10 @@ static void on_ended(uv_poll_t *poll, int status, int events)
 
 _Static_assert(START_DESCRIPTOR == CHANNEL_DESCRIPTOR, "where a worker has its channel");
 
-static void worker_start(struct device *device)
+/* A process has the other end of the channel: tell it of the arena. */
+static void open_channel(struct device *device)
 {
     struct devices *devices = device->devices;
-    device->state = DEVICE_STARTING;
-    device->heartbeat = (struct heartbeat){0};
-    device->refusal[0] = 0;
-    const int error = start_program(devices->worker_path, device->name,
-                                    SOCK_SEQPACKET | SOCK_NONBLOCK, &device->socket, &device->pid);
-    if (error) {
-        log_error("%s: %s: %s", device->name, devices->worker_path, strerror(error));
-        snprintf(device->refusal, sizeof device->refusal, "cannot start %.150s", strerror(error));
-        worker_gone(device);
-        restart_or_end(device);
-        return;
-    }
     /* ARENA goes first, past what waits for this worker. */
     struct channel_message message = {.type = CHANNEL_ARENA};
     message.u.arena.bytes = devices->arena.bytes;
@@ -335,6 +327,46 @@ static void worker_start(struct device *device)
         worker_kill(device, "its channel broke");
 }
 
+static void worker_start(struct device *device)
+{
+    struct devices *devices = device->devices;
+    device->state = DEVICE_STARTING;
+    device->heartbeat = (struct heartbeat){0};
+    device->refusal[0] = 0;
+    const int error = start_program(devices->worker_path, device->name,
+                                    SOCK_SEQPACKET | SOCK_NONBLOCK, &device->socket, &device->pid);
+    if (error) {
+        log_error("%s: %s: %s", device->name, devices->worker_path, strerror(error));
+        snprintf(device->refusal, sizeof device->refusal, "cannot start %.150s", strerror(error));
+        worker_gone(device);
+        restart_or_end(device);
+        return;
+    }
+    open_channel(device);
+}
+
+bool device_joins(struct device *device, int channel, pid_t pid)
+{
+    if (device->state != DEVICE_DOWN || device->pid > 0 || device->poll_open)
+        return false;
+    device->state = DEVICE_STARTING;
+    device->heartbeat = (struct heartbeat){0};
+    device->refusal[0] = 0;
+    link_rate_lost(&device->rate);
+    device->socket = channel;
+    device->pid = pid;
+    open_channel(device);
+    return true;
+}
+
+bool device_is_away(const struct device *device)
+{
+    bool away = device->bridged && device->state != DEVICE_READY;
+    for (uint32_t i = 0; device->group && i < device->group->count; i++)
+        away = away || device_is_away(device->group->member[i]);
+    return away;
+}
+
 bool devices_open(struct devices *devices)
 {
     devices->child_signal = signals_open(SIGCHLD);
@@ -348,7 +380,7 @@ bool devices_open(struct devices *devices)
     list_init(&devices->gone);
     uv_unref((uv_handle_t *)&devices->ended); /* it is waited for while there is a device */
     kernels_open(&devices->kernels, devices);
-    return start_open();
+    return start_open() && nodes_open(devices);
 }
 
 struct device *device_new(struct devices *devices, const char *name)
@@ -381,9 +413,16 @@ bool device_open(struct devices *devices, const char *name)
     struct device *device = device_new(devices, name);
     if (!device)
         return false;
-    devices->hosts += *name == 'h';
+    const char *slash = strchr(name, '/');
     uv_timer_init(devices->loop, &device->timer);
     device->timer.data = device;
+    if (slash) {
+        device->bridged = true;
+        device->state = DEVICE_DOWN;
+        snprintf(device->info.kind, sizeof device->info.kind, "%.4s", slash + 1);
+        return true;
+    }
+    devices->hosts += *name == 'h';
     worker_start(device);
     return true;
 }
@@ -397,6 +436,7 @@ void device_forget(struct device *device)
 void device_close_all(struct devices *devices)
 {
     kernels_close(&devices->kernels);
+    nodes_close(devices);
     LIST_EACH (struct device, device, &devices->list, link) {
         if (device->state == DEVICE_CLOSED)
             continue;
@@ -420,6 +460,11 @@ void devices_free(struct devices *devices)
         mailbox_free(device);
         free(device);
     }
+}
+
+double device_copy_ns(const struct device *device, uint64_t bytes)
+{
+    return device->bridged ? link_rate_ns(&device->rate, bytes) : (double)schedule_copy(bytes);
 }
 
 const char *device_state_name(const struct device *device)

@@ -11,6 +11,8 @@
 
 #include "server/devices/heartbeat.h"
 #include "server/devices/kernels.h"
+#include "server/devices/link_rate.h"
+#include "server/devices/nodes.h"
 #include "server/metrics/trace.h"
 #include "server/users/user.h"
 
@@ -83,10 +85,11 @@ struct devices {
     char worker_path[4096]; /* fdworker, beside this program */
     struct arena arena;
     struct kernels kernels;
+    struct nodes nodes;
     struct list list; /* struct device */
     struct list gone; /* … that have ended: arrays may still name them */
     uint32_t count;   /* numbers given out; devices left out at the start keep theirs */
-    uint32_t hosts;   /* devices on the host, which share its memory */
+    uint32_t hosts;   /* devices on this host, which share its memory */
     int child_signal; /* the descriptor of SIGCHLD, … */
     uv_poll_t ended;  /* … and its watch */
     bool has_gpu;
@@ -98,7 +101,7 @@ struct devices {
 enum device_state {
     DEVICE_STARTING, /* the worker was started and has not answered yet */
     DEVICE_READY,
-    DEVICE_DOWN,  /* the worker ended; another is about to be started */
+    DEVICE_DOWN,  /* the worker ended; another is about to be started, or to be joined to */
     DEVICE_CLOSED /* the front is leaving */
 };
 
@@ -108,7 +111,8 @@ struct device {
     struct list link;
     struct devices *devices;
     uint32_t number; /* 0, 1, … in the order in which they were opened */
-    char name[24];   /* "host", "cuda:0" */
+    char name[48];   /* "host", "cuda:0", "NODE/cuda:0" */
+    bool bridged;    /* on another node; its process is that of the bridge (nodes.h) */
     enum device_state state;
     uint64_t generation;  /* of the worker: 1, 2, … */
     uint64_t short_lives; /* workers in a row that ended before they had served for long */
@@ -135,6 +139,7 @@ struct device {
     struct list operands;                  /* … that are being copied from regions */
     struct list regions;                   /* struct mapping: of regions that it was asked for */
     struct list copies;                    /* struct slab: a worker reads or writes it */
+    struct link_rate rate;                 /* of these, of a device on another node */
     struct order *running[DEVICE_BUCKETS]; /* with the worker, by id */
     struct list tasks; /* struct task, all of the device's that are not finished */
     struct schedule schedule;
@@ -150,9 +155,15 @@ bool devices_open(struct devices *devices);
 
 /* A device without a worker, the last of the list, owned by it. NULL: no memory. */
 struct device *device_new(struct devices *devices, const char *name);
-/* Start `name` ("host" or "cuda:N"); settled() follows. False: no memory, or there are DEVICES_MOST
- * already: a line of the log says so. */
+/* Start `name` ("host" or "cuda:N"); settled() follows. One of another node ("NODE/host") is down
+ * until that joins. False: no memory, or there are DEVICES_MOST already: a line of the log says so.
+ */
 bool device_open(struct devices *devices, const char *name);
+/* Its node has joined, by a bridge in that process with that channel, which are the device's from
+ * here on. False: it is not down, or its last bridge is not quite gone. */
+bool device_joins(struct device *device, int channel, pid_t pid);
+/* Is it, or a member of it, on a node that has not joined? Nothing is begun there then. */
+bool device_is_away(const struct device *device);
 /* Stop all workers for good; `devices->list` empties once they are reaped. */
 void device_close_all(struct devices *devices);
 
@@ -189,6 +200,9 @@ void device_download(struct field *field, uint64_t offset, struct slab *slab, ui
                      void (*copied)(struct slab *, void *, bool), void *context);
 /* Release a slab to the arena or, if it is a slot of a mailbox, there. */
 void device_release_slab(struct arena *arena, struct slab *slab);
+
+/* The estimated time of a copy between this node's memory and the device's. */
+double device_copy_ns(const struct device *device, uint64_t bytes);
 
 /* Let the worker map a region; region_mapped() follows. False: no descriptor is left for it now.
  * device_unmap(): of one that is mapped. */

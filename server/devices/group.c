@@ -365,6 +365,7 @@ static void become_ready(struct device *device)
         device->memory_bytes += member->memory_bytes;
         device->info.units += member->info.units;
     }
+    memcpy(device->info.name, group->member[0]->info.name, sizeof device->info.name);
     device->state = DEVICE_READY;
     device->ready_ns = uv_hrtime();
 }
@@ -451,7 +452,6 @@ bool group_open(struct devices *devices)
     list_init(&own->runs);
     device->group = own;
     memcpy(device->info.kind, group.member[0]->info.kind, sizeof device->info.kind);
-    memcpy(device->info.name, group.member[0]->info.name, sizeof device->info.name);
     become_ready(device);
     for (uint32_t i = 0; i < own->count; i++)
         if (!mailbox_open(own->member[i]))

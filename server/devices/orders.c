@@ -36,6 +36,7 @@ void device_release(struct device *device, const struct field *field)
 static void send_copy(struct device *device, const struct slab *slab)
 {
     const struct arena *arena = &device->devices->arena;
+    link_rate_begin(&device->rate, uv_hrtime());
     struct channel_message message = {
         .type = slab->goes_up ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD,
         .u.copy = {.array = slab->part->array, .offset = slab->part_offset, .bytes = slab->bytes}};
@@ -343,11 +344,10 @@ static void take_ready(struct device *device, const struct channel_message *mess
     device->info.name[sizeof device->info.name - 1] = 0;
     /* On the host the page cache and everybody else live in the same memory. */
     const uint64_t free_bytes = device->info.free_bytes;
-    const uint64_t own =
-        is_host(device) ? free_bytes / 2 / device->devices->hosts : free_bytes / 10 * 9;
+    const uint64_t hosts = device->bridged ? 1 : device->devices->hosts;
+    const uint64_t own = is_host(device) ? free_bytes / 2 / hosts : free_bytes / 10 * 9;
     device->memory_bytes = config->device_memory ? config->device_memory : own;
-    if (!is_host(device))
-        device->devices->has_gpu = true;
+    device->devices->has_gpu |= !is_host(device);
     device->state = DEVICE_READY;
     device->ready_ns = uv_hrtime();
     log_info("%s: %s, %llu bytes for arrays (worker %d, generation %llu)", device->name,
@@ -392,6 +392,7 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
                                                   : NULL;
     if (!slab || !slab->copying || slab->part->device != device || !list_empty(&slab->record.link))
         return false;
+    link_rate_end(&device->rate, slab->bytes, uv_hrtime());
     answered(device, slab->field->user, &slab->record);
     copy_ended(slab, true);
     return true;
@@ -444,7 +445,8 @@ bool orders_take(struct device *device, const struct channel_message *message, i
     struct order *order;
     switch (message->type) {
     case CHANNEL_READY:
-        if (device->state != DEVICE_STARTING)
+        if (device->state != DEVICE_STARTING ||
+            (device->bridged && strncmp(device->info.kind, message->u.ready.info.kind, 5) != 0))
             return false;
         take_ready(device, message);
         return true;

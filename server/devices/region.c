@@ -227,7 +227,7 @@ bool region_mapped(struct device *device, uint64_t number, enum status status)
         region->registering = false;
         answer(region->owner, region->msgid, region, NULL);
     } else if (region->registering) {
-        char text[64];
+        char text[96];
         snprintf(text, sizeof text, "%s could not map the region", device->name);
         refuse(region, status, text);
         return true;

@@ -74,30 +74,35 @@ static void *run_starter(void *unused)
     return NULL;
 }
 
-int start_program(const char *program, const char *argument, int type, int *channel, pid_t *pid)
+int start_program_at(const char *program, const char *argument, int end, pid_t *pid)
 {
-    int ends[2];
     struct start start = {.program = program, .argument = argument}, *sent = &start;
     struct iovec piece = {&sent, sizeof sent};
-    *channel = -1;
-    *pid = 0;
-    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0)
-        return errno;
     sem_init(&start.ended, 0, 0);
-    if (rights_send(entrance, &piece, 1, ends[1]) < 0)
+    if (rights_send(entrance, &piece, 1, end) < 0)
         start.error = errno;
     else
         while (sem_wait(&start.ended) != 0)
             ;
     sem_destroy(&start.ended);
-    close(ends[1]);
-    if (start.error) {
-        close(ends[0]);
-        return start.error;
-    }
-    *channel = ends[0];
     *pid = start.pid;
-    return 0;
+    return start.error;
+}
+
+int start_program(const char *program, const char *argument, int type, int *channel, pid_t *pid)
+{
+    int ends[2];
+    *channel = -1;
+    *pid = 0;
+    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0)
+        return errno;
+    const int error = start_program_at(program, argument, ends[1], pid);
+    close(ends[1]);
+    if (error)
+        close(ends[0]);
+    else
+        *channel = ends[0];
+    return error;
 }
 
 bool start_open(void)

@@ -14,3 +14,5 @@ bool start_open(void);
  * close-on-exec. Returns 0 or an errno, with which *channel is −1 and *pid 0; waits for the
  * program's start, and for nobody else. */
 int start_program(const char *program, const char *argument, int type, int *channel, pid_t *pid);
+/* The same with `end`, which stays the caller's, as START_DESCRIPTOR. */
+int start_program_at(const char *program, const char *argument, int end, pid_t *pid);

@@ -25,7 +25,7 @@ struct demand {
 };
 
 /* Costs of a device, compared in order: the first that differs decides. */
-enum { COST_DOWN, COST_REFUSES, COST_OWN, COSTS = COST_OWN + 4 };
+enum { COST_DOWN, COST_REFUSES, COST_OWN, COSTS = COST_OWN + 5 };
 
 static bool is_less(const double a[COSTS], const double b[COSTS])
 {
@@ -69,7 +69,7 @@ static bool refuses(const struct device *device, const struct demand *demand)
 
 /* Devices whose workers are ready come first, and of them those that would not refuse it. */
 static struct device *cheapest(const struct demand *demand,
-                               void (*cost_of)(double cost[4], const struct device *device,
+                               void (*cost_of)(double cost[5], const struct device *device,
                                                const struct demand *demand))
 {
     const struct client *client = demand->client;
@@ -101,6 +101,14 @@ static struct device *group_if_larger(const struct demand *demand, struct device
                : device;
 }
 
+/* A node that has not joined may never do so: nothing waits for it. */
+static bool is_there(const struct device *device, struct failure *failure)
+{
+    return !device_is_away(device) ||
+           failure_set(failure, STATUS_DEVICE_LOST, NULL, "%s is on a node that has not joined",
+                       device->name);
+}
+
 /* --- homes --- */
 
 static uint32_t homes_of_all(const struct device *device)
@@ -112,14 +120,16 @@ static uint32_t homes_of_all(const struct device *device)
     return homes;
 }
 
-/* A user's connections are spread; the first one goes where the user's arrays lie. */
-static void home_cost(double cost[4], const struct device *device, const struct demand *demand)
+/* A user's connections are spread over the devices of this node, if it has any; the first one goes
+ * where the user's arrays lie. */
+static void home_cost(double cost[5], const struct device *device, const struct demand *demand)
 {
     const struct device_user *part = demand->client->user->part[device->number];
-    cost[0] = part ? part->homes : 0;
-    cost[1] = part ? -(double)part->bytes : 0;
-    cost[2] = homes_of_all(device);
-    cost[3] = (double)device->bytes;
+    cost[0] = device->bridged;
+    cost[1] = part ? part->homes : 0;
+    cost[2] = part ? -(double)part->bytes : 0;
+    cost[3] = homes_of_all(device);
+    cost[4] = (double)device->bytes;
 }
 
 void placement_forget(struct client *client)
@@ -139,7 +149,8 @@ struct device *placement_of_array(struct client *client, const struct array_type
     if (home && home->state == DEVICE_READY && !refuses(home, &demand))
         return home;
     struct device *device = group_if_larger(&demand, cheapest(&demand, home_cost), type);
-    struct device_user *part = user_part(client->user, device->number, failure);
+    struct device_user *part =
+        is_there(device, failure) ? user_part(client->user, device->number, failure) : NULL;
     if (!home && part && !device->group) {
         client->home = device;
         part->homes++;
@@ -261,11 +272,12 @@ static double copy_ns(const struct demand *demand, const struct device *device)
     double ns = 0;
     for (uint32_t i = 0; i < demand->count; i++)
         if (demand->read[i]->device != device)
-            ns += 2 * (double)schedule_copy(demand->read[i]->type.bytes);
+            ns += device_copy_ns(demand->read[i]->device, demand->read[i]->type.bytes) +
+                  device_copy_ns(device, demand->read[i]->type.bytes);
     return ns;
 }
 
-static void finish_cost(double cost[4], const struct device *device, const struct demand *demand)
+static void finish_cost(double cost[5], const struct device *device, const struct demand *demand)
 {
     cost[0] = wait_ns(device, demand->client->user) + copy_ns(demand, device);
     cost[1] = device->due_users;
@@ -273,7 +285,7 @@ static void finish_cost(double cost[4], const struct device *device, const struc
 }
 
 /* Wherever the inputs lie. */
-static void wait_cost(double cost[4], const struct device *device, const struct demand *demand)
+static void wait_cost(double cost[5], const struct device *device, const struct demand *demand)
 {
     cost[0] = wait_ns(device, demand->client->user);
     cost[1] = device->due_users;
@@ -281,7 +293,7 @@ static void wait_cost(double cost[4], const struct device *device, const struct 
 }
 
 /* But for what has come with the request. */
-static void bytes_cost(double cost[4], const struct device *device, const struct demand *demand)
+static void bytes_cost(double cost[5], const struct device *device, const struct demand *demand)
 {
     cost[0] = (double)device->bytes;
     for (uint32_t i = 0; i < demand->count; i++)
@@ -390,5 +402,7 @@ struct device *placement_of_job(struct client *client, struct request *request,
     if (request->method == METHOD_PUT)
         demand.result_bytes = 0;
     struct device *device = choose(client, request, &demand, failure);
-    return device && user_part(client->user, device->number, failure) ? device : NULL;
+    if (!device || (!demand.pinned && !is_there(device, failure)))
+        return NULL;
+    return user_part(client->user, device->number, failure) ? device : NULL;
 }

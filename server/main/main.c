@@ -9,6 +9,7 @@
 #include "server/io/connection.h"
 #include "server/io/io.h"
 #include "server/jobs/task.h"
+#include "server/main/join.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -180,6 +181,18 @@ static bool open_rest(struct server *server, struct device *first, bool ready)
     return true;
 }
 
+/* Other nodes are not waited for. */
+static void serve_if_settled(struct server *server)
+{
+    LIST_EACH (const struct device, other, &server->devices.list, link)
+        if (!other->group && !other->bridged && !other->once_ready)
+            return;
+    if (!group_find(&server->devices) && !group_open(&server->devices))
+        server_stop(server, EXIT_START);
+    else
+        serve_clients(server);
+}
+
 static void on_device_settled(struct device *device, bool ready)
 {
     struct server *server = LIST_ENTRY(device->devices, struct server, devices);
@@ -191,14 +204,7 @@ static void on_device_settled(struct device *device, bool ready)
                   device->refusal[0] ? device->refusal : "its worker ended before it was ready");
         server_stop(server, EXIT_START);
     }
-    LIST_EACH (const struct device, other, &server->devices.list, link)
-        if (!other->group && !other->once_ready)
-            return;
-    if (!group_find(&server->devices) && !group_open(&server->devices)) {
-        server_stop(server, EXIT_START);
-        return;
-    }
-    serve_clients(server);
+    serve_if_settled(server);
 }
 
 static bool open_devices(struct server *server)
@@ -209,8 +215,9 @@ static bool open_devices(struct server *server)
     }
     for (const char *name = server->config.device; *name;) {
         const int length = (int)strcspn(name, ",");
-        char one[24];
-        if (*name == 'h' && server->devices.hosts > 0)
+        char one[48];
+        const bool is_host = length == 4 && *name == 'h';
+        if (is_host && server->devices.hosts > 0)
             snprintf(one, sizeof one, "host:%u", server->devices.hosts);
         else
             snprintf(one, sizeof one, "%.*s", length, name);
@@ -218,6 +225,7 @@ static bool open_devices(struct server *server)
             return false;
         name += length + (name[length] == ',');
     }
+    serve_if_settled(server); /* if all are on other nodes */
     return true;
 }
 
@@ -246,7 +254,10 @@ static bool find_programs(struct server *server)
     if (!slash)
         return false;
     *slash = 0;
-    find_program(own, "fdcompile", compiler->path, sizeof compiler->path); /* it may be missing */
+    /* These two may be missing. */
+    find_program(own, "fdcompile", compiler->path, sizeof compiler->path);
+    find_program(own, "fdbridge", server->devices.nodes.bridge_path,
+                 sizeof server->devices.nodes.bridge_path);
     if (find_program(own, "fdworker", server->devices.worker_path,
                      sizeof server->devices.worker_path))
         return true;
@@ -324,14 +335,27 @@ static void open_standard(void)
         close(descriptor);
 }
 
-/* Workers read their level from the environment. */
+/* Workers read their level from the environment, and bridges the key's file. */
 static void open_log(const struct config *config)
 {
     char level[24];
     snprintf(level, sizeof level, "%llu", (unsigned long long)config->log_level);
     setenv("FDSERVER_LOG_LEVEL", level, 1);
+    if (config->cluster_key)
+        setenv("FDSERVER_CLUSTER_KEY", config->cluster_key, 1);
     if (!log_open("fdserver", (enum log_level)config->log_level))
         log_fatal(EXIT_START, "no thread for the log");
+}
+
+/* --join. */
+static int lend(struct server *server)
+{
+    const int status = find_programs(server)
+                           ? join_head(&server->config, server->devices.worker_path,
+                                       server->devices.nodes.bridge_path)
+                           : EXIT_START;
+    log_flush();
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -342,6 +366,8 @@ int main(int argc, char **argv)
     config_read(&server.config, argc, argv);
     open_log(&server.config);
     notify_init();
+    if (server.config.join)
+        return lend(&server);
     init(&server);
     if (!msgpack_zone_init(&server.io.message, MSGPACK_ZONE_CHUNK_SIZE) ||
         !find_programs(&server) || !descriptors_open(&server.users, &server.loop, &server.config) ||

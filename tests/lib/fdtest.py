@@ -304,10 +304,40 @@ def upload_begin(msgid, method, shape, dtype="<f4", **params):
     return b"".join(parts + [packer.pack("f"), array_header(dtype, shape, bin_header(size))])
 
 
-class Daemon:
-    """fdserver on its own socket, with its log in a file or in `stderr`."""
+def clean_environment(env=None):
+    """Without what would be an option of the server."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("FDSERVER_")} | (env or {})
 
-    def __init__(self, *options, device=ONE_DEVICE, env=None, listen=True, wait=True, stderr=None, program=None, **popen):
+
+class Node:
+    """An fdserver that lends the devices to a head at that port; its log is a file in the folder."""
+
+    def __init__(self, name, device, port, key, folder, *options, address="127.0.0.1", inside=()):
+        self.log_path = os.path.join(folder, f"log-{name}")
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                [*inside, binary("fdserver"), "--join", f"{address}:{port}", "--node", name, "--device", device, "--cluster-key",
+                 key, *options], stdin=subprocess.DEVNULL, env=clean_environment(), stderr=log)
+
+    def log(self):
+        return pathlib.Path(self.log_path).read_text(errors="replace")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(PATIENCE_S) == 0, self.log()
+        assert not SANITIZER.search(self.log()), self.log()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Daemon:
+    """fdserver on its own socket, with its log in a file or in `stderr`. Devices of other nodes ("n1/host") bring
+    these nodes with them."""
+
+    def __init__(self, *options, device=ONE_DEVICE, env=None, listen=True, wait=True, stderr=None, program=None,
+                 address="127.0.0.1", inside=(), **popen):
         self.folder = tempfile.mkdtemp(prefix="fdserver-")
         atexit.register(shutil.rmtree, self.folder, ignore_errors=True)  # for daemons that are never stopped
         os.chmod(self.folder, 0o755)
@@ -319,19 +349,34 @@ class Daemon:
             command += ["--listen", f"unix:{self.path}"]
         if device:
             command += ["--device", device]
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("FDSERVER_")}
-        environment.update(env or {})
+        self.nodes, self.network = {}, {"address": address, "inside": inside}
+        lent = [one.split("/") for one in (device or "").split(",") if "/" in one]
+        if lent:
+            self.key = os.path.join(self.folder, "key")
+            with open(os.open(self.key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as key:
+                key.write(os.urandom(16).hex())
+            command += ["--nodes", f"{address}:0", "--cluster-key", self.key]
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(command + [str(option) for option in options],
-                                            stdin=subprocess.DEVNULL, env=environment,
+                                            stdin=subprocess.DEVNULL, env=clean_environment(env),
                                             stderr=log if stderr is None else stderr, **popen)
         if wait:
             try:
+                for name in dict.fromkeys(name for name, _ in lent):
+                    self.join(name, ",".join(d.split(":")[0] if d[0] == "h" else d for n, d in lent if n == name))
                 eventually(self.answers, "an answer to ping")
             except BaseException:
                 self.process.kill()
                 self.process.wait()
                 raise
+
+    def port(self):
+        """Where nodes join."""
+        return int(eventually(lambda: re.search(r"nodes join at .*:(\d+)$", self.log(), re.M), "the nodes' port")[1])
+
+    def join(self, name, device):
+        self.nodes[name] = Node(name, device, self.port(), self.key, self.folder, **self.network)
+        return self.nodes[name]
 
     def answers(self):
         if self.process.poll() is not None:
@@ -420,6 +465,8 @@ class Daemon:
             self.process.wait()
             pytest.fail(f"fdserver did not end on SIGTERM:\n{self.log()}")
         log = self.log()
+        for node in self.nodes.values():
+            node.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
         assert status == 0, f"fdserver ended with {status}:\n{log}"
         assert not SANITIZER.search(log), log
@@ -434,6 +481,9 @@ class Daemon:
             return
         # The test has failed already: the daemon's log may show why.
         print(f"--- fdserver's log\n{self.log()}")
+        for name, node in self.nodes.items():
+            print(f"--- {name}'s log\n{node.log()}")
+            node.kill()
         self.process.kill()
         self.process.wait()
         self.close_clients()

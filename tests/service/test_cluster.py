@@ -24,13 +24,18 @@ SCRIPT = ROOT / "cluster/fdserver.sbatch"
 
 SRUN = f"""#!{sys.executable}
 import os, signal, subprocess, sys
-count, tasks, ended = int(sys.argv[1].removeprefix("--ntasks=")), [], []
+options = [a for a in sys.argv[1:] if a.startswith("--")]
+command = sys.argv[1 + len(options):]
+count = next(int(a.removeprefix("--ntasks=")) for a in options if a.startswith("--ntasks="))
+elsewhere = any(a.startswith("--exclude=") for a in options)
+tasks, ended = [], []
 def end(*_):
     ended.append(True)
     [task.terminate() for task in tasks]
 signal.signal(signal.SIGTERM, end)
 for rank in range(count):
-    tasks.append(subprocess.Popen(sys.argv[3:], env=os.environ | {{"SLURM_PROCID": str(rank)}}))
+    there = {{"SLURMD_NODENAME": f"n{{rank + 2}}"}} if elsewhere else {{}}
+    tasks.append(subprocess.Popen(command, env=os.environ | {{"SLURM_PROCID": str(rank)}} | there))
 if ended:
     end()
 sys.exit(max(abs(task.wait()) + 128 * (task.wait() < 0) for task in tasks))
@@ -123,6 +128,27 @@ def test_tasks_have_one_server(job):
     assert len({int(numpy.load(job.folder / f"server{rank}.npy")) for rank in range(3)}) == 1
     for rank in range(3):
         numpy.testing.assert_allclose(numpy.load(job.folder / f"out{rank}.npy"), derivative(wave(48, 64)), atol=1e-5)
+
+
+NODES = {"SLURM_JOB_NUM_NODES": "3", "SLURM_JOB_NODELIST": "localhost,n[2-3]", "SLURM_JOB_ID": str(os.getpid()),
+         "SLURMD_NODENAME": "localhost", "FDSERVER_DEVICE": "host"}
+SPREAD = """
+import numpy, fdclient
+client = fdclient.Client()
+f = numpy.random.default_rng(1).random((64, 64, 64), "f4")
+names = [device["name"] for device in client.call("info")["devices"]]
+results = {client.run("laplacian", f, placement=name).tobytes() for name in names}
+assert names == ["host", "n2/host", "n3/host", "distributed"] and len(results) == 1, names
+"""
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+def test_a_job_of_several_nodes(job):
+    """Each with a name of its own, here on one machine."""
+    job.program("scontrol", "#!/bin/sh\necho localhost; echo n2; echo n3\n")
+    status, _, errors = job.start(sys.executable, "-c", SPREAD, **NODES).end()
+    assert status == 0, errors
+    assert not list(job.folder.glob(".fdserver-key*"))
 
 
 def test_the_status_is_that_of_the_command(job):
@@ -276,3 +302,24 @@ def test_the_users_of_the_pod():
         assert fields == []
         with pytest.raises(AssertionError, match="PermissionError"):
             as_user(client, visit)
+
+
+def test_nodes_in_pods_join_a_head():
+    """The manifest's command and key, with this machine's addresses."""
+    service, policy, nodes = yaml.safe_load_all((ROOT / "cluster/fdserver-nodes.yaml").read_text())
+    pod = nodes["spec"]["template"]["spec"]
+    container, = pod["containers"]
+    options = dict(argument.removeprefix("--").split("=") for argument in container["command"][1:])
+    port, = (each["port"] for each in service["spec"]["ports"])
+    assert options["join"] == f"{service['metadata']['name']}:{port}"
+    assert policy["spec"]["ingress"][0]["ports"] == [{"port": port}]
+    labels = nodes["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["ingress"][0]["from"] == [{"podSelector": {"matchLabels": labels}}]
+    mount, = container["volumeMounts"]
+    assert options["cluster-key"] == mount["mountPath"] + "/key"
+    secret, = (volume["secret"] for volume in pod["volumes"])
+    name = f"{nodes['metadata']['name']}-0"  # of the first Pod
+    with Daemon(device=f"host,{name}/host", wait=False) as daemon:
+        os.chmod(daemon.key, secret["defaultMode"])
+        daemon.join(name, "host")
+        eventually(daemon.answers, "the node joins")

@@ -283,7 +283,7 @@ TABLE = [
     # how a job is treated
     *(invalid("laplacian", LINE, {name: value}, name, says) for name, value, says in (
         ("priority", 101, "-100 to 100"), ("priority", "high", "whole"), ("priority", 1.5, "whole"),
-        ("placement", "", "spread"), ("placement", "Host", "name of a device"), ("placement", 1, "spread"),
+        ("placement", "", "spread"), ("placement", "host!", "name of a device"), ("placement", 1, "spread"),
         ("timeout", 0, "microseconds"), ("timeout", -1, "microseconds"), ("timeout", "1 s", "whole"),
         ("detach", 1, "true or false"), ("detach", True, "give out"), ("msgid", 1, "no parameter"),
         ("progress", "yes", "true"), ("out", "elsewhere", "inline"))),

@@ -21,12 +21,15 @@ ROOMS = {
     "gpu/compile": ["numerics", "base"],
     "gpu/cuda": ["gpu/compile", "gpu", "numerics", "base"],
     "gpu/worker": ["gpu", "numerics", "base"],
+    "gpu/bridge": ["gpu", "numerics", "base"],
     **{room: [*SERVER[i + 1:], "protocol", "numerics", "base"] for i, room in enumerate(SERVER)},
     "client": ["protocol", "numerics", "base"],
 }
 # Exceptions: single files of other folders, and the reason.
 ALLOWED = {
     ("server/devices", "gpu/worker/channel.h"): "the front's end of the channel",
+    ("server/main", "gpu/worker/channel.h"): "what a worker says of the GPUs of its node",
+    ("gpu/bridge", "gpu/worker/channel.h"): "what it carries",
     ("server/jobs", "gpu/worker/channel.h"): "times of a job as the worker tells them",
     ("server/devices", "gpu/compile/source.h"): "which stencils have kernels",
     ("server/devices", "gpu/compile/compiler.h"): "the front's end of the socket to fdcompile",

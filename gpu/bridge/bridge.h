@@ -1,0 +1,67 @@
+/* A bridge carries the channel between the front and a worker (gpu/worker/channel.h) to another
+ * node. It is a pair of processes, each beside its end of the channel:
+ *
+ *   front ──channel── fdbridge head ══stream══ fdbridge node ──channel── worker
+ *      arena, regions                               arena, regions
+ *
+ * Neither the front nor the worker knows of it, but that there are no mailboxes and no exported
+ * arrays: device memory that other processes map.
+ *
+ *   main.c     the process and its loop
+ *   head.c     the end beside the front
+ *   node.c     the end beside the worker
+ *   payload.c  which bytes go along with a record
+ *   frames.c   records on the stream
+ *   stream.c   the stream
+ *
+ * When either end of either process closes, or breaks a rule of the channel, the process ends, and
+ * the other follows; the worker then ends itself. The node ends after BRIDGE_LEASE_S without a sign
+ * of life, which the head gives at each beat: then no job of a head that is cut off goes on, and
+ * arrays that the head has given up are freed. The head needs no such rule: the front ends it when
+ * the worker does not answer. One thread. */
+#pragma once
+
+#include "gpu/bridge/frames.h"
+
+enum {
+    BRIDGE_LEASE_S = 10,
+    BRIDGE_JOIN_S = 5, /* in which both ends have proven the key, and one has said its name */
+    BRIDGE_BEAT_MS = 500
+};
+
+struct bridge {
+    struct stream stream;
+    struct frames_out out;
+    struct frames_in in;
+    struct channel_queue queue; /* to the channel */
+    struct channel_inbox inbox; /* from there */
+    bool came, went;            /* bytes of the stream, since the last beat */
+};
+
+/* What an end does with what comes. */
+struct bridge_end {
+    /* A record of the channel, with its descriptor or −1, which is not taken. */
+    void (*take_record)(struct channel_message *record, int descriptor);
+    /* A whole frame. */
+    void (*take_frame)(struct frame *frame);
+    /* Each BRIDGE_BEAT_MS. */
+    void (*beat)(void);
+};
+
+extern struct bridge bridge;
+extern const struct bridge_end head_end, node_end;
+
+/* Join both ends before the loop begins. Each ends the process where it fails. */
+void head_join(const uint8_t key[SHA256_BYTES]);
+void node_join(const uint8_t key[SHA256_BYTES], const char *device, const char *head);
+
+/* End the process: an end has closed (0), or broken a rule. why: a line of the log; NULL: none. */
+_Noreturn void bridge_end(int status, const char *why);
+
+/* Send a record with its payload to the other node, or on the channel; what cannot be ends the
+ * process. The block is taken over, the descriptor stays the caller's. */
+void bridge_forward(const struct channel_message *record, uint8_t *block, uint32_t block_bytes);
+void bridge_tell(const struct channel_message *record, int descriptor);
+/* payload_map(), payload_note(), which end the process where they fail. */
+void bridge_map(uint64_t region, int memfd, uint64_t bytes, bool writable);
+void bridge_note(const struct channel_message *record);

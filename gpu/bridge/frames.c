@@ -1,0 +1,172 @@
+#include "gpu/bridge/frames.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_MOST = 64 << 20 }; /* bytes: more than any job's or kernel's */
+
+/* --- out --- */
+
+static bool make_room(struct frames_out *out)
+{
+    if (out->first && out->first + out->count == out->capacity) {
+        memmove(out->items, out->items + out->first, out->count * sizeof *out->items);
+        out->first = 0;
+    }
+    if (out->count < out->capacity)
+        return true;
+    const uint32_t capacity = out->capacity ? out->capacity * 2 : 64;
+    struct frame *items = realloc(out->items, (size_t)capacity * sizeof *items);
+    if (!items)
+        return false;
+    out->items = items;
+    out->capacity = capacity;
+    return true;
+}
+
+bool frames_push(struct frames_out *out, const struct channel_message *record, uint8_t *block,
+                 uint32_t block_bytes, const struct payload *payload)
+{
+    if (!make_room(out)) {
+        free(block);
+        return false;
+    }
+    struct frame *frame = &out->items[out->first + out->count++];
+    memset(frame, 0, sizeof *frame);
+    frame->head.record_bytes = channel_complete(&frame->record, record);
+    frame->head.block_bytes = block_bytes;
+    frame->block = block;
+    if (payload) {
+        frame->payload = *payload;
+        frame->head.payload_bytes = payload_bytes(payload);
+    }
+    return true;
+}
+
+/* The bytes of a frame from there on that lie in one piece; 0: it ends there. */
+static uint64_t piece_at(struct frame *frame, uint64_t at, uint8_t **piece)
+{
+    const struct payload_piece head[] = {{(uint8_t *)&frame->head, sizeof frame->head},
+                                         {(uint8_t *)&frame->record, frame->head.record_bytes},
+                                         {frame->block, frame->head.block_bytes}};
+    enum { HEAD = sizeof head / sizeof head[0] };
+    for (int i = 0; i < HEAD + PAYLOAD_PIECES; i++) {
+        const struct payload_piece *one = i < HEAD ? &head[i] : &frame->payload.piece[i - HEAD];
+        if (at < one->bytes) {
+            *piece = one->memory + at;
+            return one->bytes - at;
+        }
+        at -= one->bytes;
+    }
+    return 0;
+}
+
+static uint32_t least(uint64_t a, uint64_t b)
+{
+    return (uint32_t)(a < b ? a : b);
+}
+
+/* Small frames leave together. */
+static void fill(struct frames_out *out)
+{
+    out->at = out->end = 0;
+    while (out->count && out->end < sizeof out->buffer) {
+        struct frame *frame = &out->items[out->first];
+        uint8_t *piece;
+        const uint32_t count =
+            least(piece_at(frame, out->sent, &piece), sizeof out->buffer - out->end);
+        if (count) {
+            memcpy(out->buffer + out->end, piece, count);
+            out->end += count;
+            out->sent += count;
+            continue;
+        }
+        free(frame->block);
+        out->sent = 0;
+        out->count--;
+        out->first = out->count ? out->first + 1 : 0;
+    }
+}
+
+bool frames_send(struct frames_out *out, struct stream *stream, bool *moved)
+{
+    for (;;) {
+        if (out->at == out->end)
+            fill(out);
+        if (out->at == out->end)
+            return true;
+        const int64_t taken = stream_write(stream, out->buffer + out->at, out->end - out->at);
+        if (taken <= 0)
+            return taken == 0;
+        out->at += (uint32_t)taken;
+        *moved = true;
+    }
+}
+
+bool frames_waiting(const struct frames_out *out)
+{
+    return out->count || out->at < out->end;
+}
+
+/* --- in --- */
+
+/* Its head, or its record, has come. */
+static bool check(struct frame *frame, uint64_t got)
+{
+    const struct frame_head *head = &frame->head;
+    if (got == sizeof *head)
+        return head->record_bytes >= CHANNEL_HEAD_BYTES &&
+               head->record_bytes <= sizeof frame->record && head->block_bytes <= BLOCK_MOST;
+    if (got != sizeof *head + head->record_bytes)
+        return true;
+    if (!channel_is_whole(&frame->record, head->record_bytes))
+        return false;
+    if (head->block_bytes && !(frame->block = malloc(head->block_bytes)))
+        return false;
+    return payload_of(&frame->record, &frame->payload) &&
+           payload_bytes(&frame->payload) == head->payload_bytes;
+}
+
+/* Bytes of the stream, by way of the buffer where they are few. 0 and −1 as of stream_read(). */
+static int64_t read_some(struct frames_in *in, struct stream *stream, uint8_t *piece,
+                         uint64_t count)
+{
+    if (in->at == in->end && count >= sizeof in->buffer)
+        return stream_read(stream, piece, count);
+    if (in->at == in->end) {
+        const int64_t come = stream_read(stream, in->buffer, sizeof in->buffer);
+        if (come <= 0)
+            return come;
+        in->at = 0;
+        in->end = (uint32_t)come;
+    }
+    const uint32_t taken = least(count, in->end - in->at);
+    memcpy(piece, in->buffer + in->at, taken);
+    in->at += taken;
+    return taken;
+}
+
+static void begin_frame(struct frames_in *in)
+{
+    free(in->frame.block);
+    memset(&in->frame, 0, sizeof in->frame);
+    in->got = 0;
+}
+
+enum frames_result frames_receive(struct frames_in *in, struct stream *stream, bool *moved)
+{
+    uint8_t *piece;
+    uint64_t count;
+    if (in->got && piece_at(&in->frame, in->got, &piece) == 0)
+        begin_frame(in);
+    while ((count = piece_at(&in->frame, in->got, &piece)) > 0) {
+        const int64_t come = read_some(in, stream, piece, count);
+        if (come <= 0)
+            return come == 0 ? FRAMES_NONE : FRAMES_CLOSED;
+        *moved = true;
+        in->got += (uint64_t)come;
+        if (!check(&in->frame, in->got))
+            return FRAMES_BROKEN;
+    }
+    return FRAMES_ONE;
+}

@@ -1,0 +1,134 @@
+/* The end beside the front. What comes from the other node is as little to be trusted as a client:
+ * a record of another type than a worker's answers, or bytes that nobody asked for, end it. */
+#include "gpu/bridge/bridge.h"
+
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool has_joined; /* the ARENA has come */
+
+static _Noreturn void refuse(const char *text)
+{
+    struct channel_message refused = {.type = CHANNEL_REFUSED};
+    snprintf(refused.u.refused.text, sizeof refused.u.refused.text, "%s", text);
+    bridge_forward(&refused, NULL, 0);
+    while (frames_waiting(&bridge.out) && frames_send(&bridge.out, &bridge.stream, &bridge.went))
+        usleep(1000); /* until it is sent, or the alarm ends us */
+    bridge_end(0, text);
+}
+
+/* The front sends the accepted connection first. The other end says who it is, which goes to the
+ * front: its answer is an ARENA, or REFUSED. */
+void head_join(const uint8_t key[SHA256_BYTES])
+{
+    struct channel_message record;
+    const char *why;
+    int descriptor;
+    while (channel_receive(CHANNEL_DESCRIPTOR, &bridge.inbox, &record, &descriptor) ==
+           CHANNEL_AGAIN)
+        usleep(1000);
+    if (descriptor < 0 || record.type != CHANNEL_SOCKET)
+        bridge_end(EXIT_FAILURE, "no connection came from the front");
+    if (!stream_open(&bridge.stream, descriptor, true, key, BRIDGE_JOIN_S, &why))
+        bridge_end(EXIT_FAILURE, why);
+}
+
+/* A copy of the block that comes with a record; its size is in *bytes. */
+static uint8_t *take_block(const struct channel_message *record, int descriptor, uint64_t *bytes)
+{
+    uint8_t *block = NULL;
+    *bytes = record->type == CHANNEL_RUN      ? record->u.run.job.more.block_bytes
+             : record->type == CHANNEL_KERNEL ? record->u.kernel.bytes
+                                              : 0;
+    const char *broken = *bytes ? channel_block(&bridge.inbox, descriptor, *bytes, &block) : NULL;
+    if (broken || (*bytes && !block))
+        bridge_end(EXIT_FAILURE, broken ? broken : "no memory for a block");
+    return block;
+}
+
+/* Device memory of another worker is out of reach, which is the front's to know. */
+static void refuse_mailbox(const struct channel_message *record)
+{
+    bridge_tell(&(struct channel_message){.type = CHANNEL_MAPPED,
+                                          .status = STATUS_INTERNAL,
+                                          .u.region.region = record->u.region.region},
+                -1);
+}
+
+static void take_record(struct channel_message *record, int descriptor)
+{
+    uint64_t block_bytes;
+    switch (record->type) {
+    case CHANNEL_REFUSED:
+        refuse(record->u.refused.text);
+    case CHANNEL_ARENA:
+        bridge_map(PAYLOAD_ARENA, descriptor, record->u.arena.bytes, true);
+        has_joined = true;
+        alarm(0);
+        break;
+    case CHANNEL_REGION:
+        if (record->u.region.is_mailbox) {
+            refuse_mailbox(record);
+            return;
+        }
+        bridge_map(record->u.region.region, descriptor, record->u.region.bytes,
+                   record->u.region.writable);
+        break;
+    case CHANNEL_UNREGION:
+        payload_unmap(record->u.region.region);
+        break;
+    case CHANNEL_MAILBOX:
+    case CHANNEL_EXPORT:
+        bridge_end(EXIT_FAILURE, "an order that no bridge carries");
+    default:
+        break;
+    }
+    bridge_note(record);
+    uint8_t *block = take_block(record, descriptor, &block_bytes);
+    bridge_forward(record, block, (uint32_t)block_bytes);
+}
+
+static void take_frame(struct frame *frame)
+{
+    struct channel_message *record = &frame->record;
+    if (frame->block || (record->type == CHANNEL_JOIN) == has_joined)
+        bridge_end(EXIT_FAILURE, "an answer out of order");
+    switch (record->type) {
+    case CHANNEL_READY: /* what the device can do, but no bridge can carry */
+        record->u.ready.info.own_planes = 0;
+        record->u.ready.info.export_bytes = 0;
+        break;
+    case CHANNEL_JOIN:
+    case CHANNEL_REFUSED:
+    case CHANNEL_FAILED:
+    case CHANNEL_COPIED:
+    case CHANNEL_PROGRESS:
+    case CHANNEL_FINISHED:
+    case CHANNEL_PONG:
+    case CHANNEL_MAPPED:
+    case CHANNEL_ALIVE:
+        break;
+    default:
+        bridge_end(EXIT_FAILURE, "an answer that no bridge carries");
+    }
+    bridge_note(record);
+    bridge_tell(record, -1);
+}
+
+/* A worker that has much to receive, or to send, is as alive as one that says so. */
+static void beat(void)
+{
+    static const struct channel_message alive = {.type = CHANNEL_ALIVE};
+    const bool sends = bridge.went && frames_waiting(&bridge.out);
+    if (!has_joined)
+        return;
+    if (sends || (bridge.came && bridge.in.got))
+        bridge_tell(&alive, -1);
+    bridge_forward(&alive, NULL, 0);
+}
+
+const struct bridge_end head_end = {take_record, take_frame, beat};

@@ -1,0 +1,117 @@
+/* The end beside the worker. */
+#include "gpu/bridge/bridge.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static uint64_t heard_us; /* when the head last said anything */
+
+/* A head that is not there, or that another node has the name at, may be there later. */
+static void try_to_join(const uint8_t key[SHA256_BYTES], const char *device, const char *head)
+{
+    const char *why = NULL, *last = NULL;
+    for (;; sleep(1)) {
+        const int socket = stream_connect(head, BRIDGE_JOIN_S, &why);
+        if (socket >= 0 && stream_open(&bridge.stream, socket, false, key, BRIDGE_JOIN_S, &why))
+            return;
+        if (why != last)
+            log_warning("%s cannot join %s: %s", device, head, why);
+        last = why;
+    }
+}
+
+void node_join(const uint8_t key[SHA256_BYTES], const char *device, const char *head)
+{
+    struct channel_message join = {.type = CHANNEL_JOIN};
+    try_to_join(key, device, head);
+    snprintf(join.u.join.device, sizeof join.u.join.device, "%s", device);
+    snprintf(join.u.join.version, sizeof join.u.join.version, "%s", FDSERVER_VERSION);
+    bridge_forward(&join, NULL, 0);
+    heard_us = clock_us();
+}
+
+/* Of a device on the host each worker may have its part of the memory. */
+static void share_memory(struct device_info *info)
+{
+    const char *workers = getenv("FDSERVER_HOST_WORKERS");
+    const long count = workers ? strtol(workers, NULL, 10) : 1;
+    if (count > 1 && strcmp(info->kind, "host") == 0)
+        info->free_bytes /= (uint64_t)count;
+}
+
+static void take_record(struct channel_message *record, int descriptor)
+{
+    (void)descriptor; /* of nothing that a bridge carries */
+    if (record->type == CHANNEL_READY)
+        share_memory(&record->u.ready.info);
+    bridge_forward(record, NULL, 0);
+    bridge_note(record);
+}
+
+/* ARENA, REGION: memory of the head's size, for the worker too. */
+static void open_memory(struct channel_message *record, uint64_t region, uint64_t bytes)
+{
+    const int memfd = payload_memfd(bytes);
+    bridge_map(region, memfd, bytes, true);
+    bridge_tell(record, memfd);
+    close(memfd);
+}
+
+static void tell_with_block(const struct frame *frame)
+{
+    const int descriptor = channel_sealed(frame->block, frame->head.block_bytes);
+    if (descriptor < 0)
+        bridge_end(EXIT_FAILURE, "no descriptor for a block");
+    bridge_tell(&frame->record, descriptor);
+    close(descriptor);
+}
+
+static void take_frame(struct frame *frame)
+{
+    struct channel_message *record = &frame->record;
+    const char *threads = getenv("FDSERVER_THREADS");
+    bridge_note(record);
+    switch (record->type) {
+    case CHANNEL_ALIVE:
+        return;
+    case CHANNEL_REFUSED:
+        record->u.refused.text[sizeof record->u.refused.text - 1] = 0;
+        log_warning("the head refused: %s", record->u.refused.text);
+        bridge_end(0, NULL);
+    case CHANNEL_ARENA:
+        record->u.arena.threads = threads ? (uint32_t)strtoul(threads, NULL, 10) : 0;
+        open_memory(record, PAYLOAD_ARENA, record->u.arena.bytes);
+        return;
+    case CHANNEL_REGION:
+        open_memory(record, record->u.region.region, record->u.region.bytes);
+        return;
+    case CHANNEL_UNREGION:
+        payload_unmap(record->u.region.region);
+        break;
+    default:
+        break;
+    }
+    if (frame->block)
+        tell_with_block(frame);
+    else
+        bridge_tell(record, -1);
+}
+
+/* To receive much takes long: the front is not to take that for a worker that hangs. */
+static void beat(void)
+{
+    static const struct channel_message alive = {.type = CHANNEL_ALIVE};
+    if (bridge.came)
+        heard_us = clock_us();
+    if (bridge.came && bridge.in.got)
+        bridge_forward(&alive, NULL, 0);
+    if (clock_us() - heard_us > BRIDGE_LEASE_S * UINT64_C(1000000))
+        bridge_end(EXIT_FAILURE, "the head is silent; its lease is over");
+}
+
+const struct bridge_end node_end = {take_record, take_frame, beat};

@@ -1,0 +1,186 @@
+#include "gpu/bridge/payload.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Memory that is mapped, and what records under way are going to write. */
+struct mapped {
+    uint64_t region, bytes;
+    uint8_t *memory;
+};
+
+struct due {
+    uint64_t id;
+    uint16_t type; /* COPIED, FINISHED: of that tag or id */
+    struct payload payload;
+};
+
+static struct {
+    struct mapped *items;
+    uint32_t count, room;
+} memory;
+
+static struct {
+    struct due *items;
+    uint32_t count, room;
+} dues;
+
+/* Room for one more item of that size. False: no memory. */
+static bool make_room(void **items, uint32_t count, uint32_t *room, size_t bytes)
+{
+    if (count < *room)
+        return true;
+    const uint32_t more = *room ? *room * 2 : 64;
+    void *grown = realloc(*items, more * bytes);
+    if (!grown)
+        return false;
+    *items = grown;
+    *room = more;
+    return true;
+}
+
+uint64_t payload_bytes(const struct payload *payload)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < PAYLOAD_PIECES; i++)
+        bytes += payload->piece[i].bytes;
+    return bytes;
+}
+
+/* --- memory --- */
+
+static struct mapped *find_mapped(uint64_t region)
+{
+    for (uint32_t i = 0; i < memory.count; i++)
+        if (memory.items[i].region == region)
+            return &memory.items[i];
+    return NULL;
+}
+
+int payload_memfd(uint64_t bytes)
+{
+    const int memfd = memfd_create("bridge", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memfd >= 0 && bytes <= INT64_MAX && ftruncate(memfd, (off_t)bytes) == 0 &&
+        fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
+        return memfd;
+    if (memfd >= 0)
+        close(memfd);
+    return -1;
+}
+
+bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable)
+{
+    if (find_mapped(region) ||
+        !make_room((void **)&memory.items, memory.count, &memory.room, sizeof *memory.items))
+        return false;
+    void *at =
+        mmap(NULL, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, memfd, 0);
+    if (at == MAP_FAILED)
+        return false;
+    memory.items[memory.count++] = (struct mapped){region, bytes, at};
+    return true;
+}
+
+void payload_unmap(uint64_t region)
+{
+    struct mapped *mapped = find_mapped(region);
+    if (!mapped)
+        return;
+    munmap(mapped->memory, mapped->bytes);
+    *mapped = memory.items[--memory.count];
+}
+
+static bool find_piece(uint64_t region, uint64_t offset, uint64_t bytes,
+                       struct payload_piece *piece)
+{
+    const struct mapped *mapped = find_mapped(region);
+    if (!mapped || bytes > mapped->bytes || offset > mapped->bytes - bytes)
+        return false;
+    *piece = (struct payload_piece){mapped->memory + offset, bytes};
+    return true;
+}
+
+/* --- records --- */
+
+static bool find_copy(const struct channel_message *record, struct payload *payload)
+{
+    return find_piece(record->u.copy.region, record->u.copy.arena_offset, record->u.copy.bytes,
+                      &payload->piece[0]);
+}
+
+static bool find_places(const struct job *job, const struct place place[AXIS_COUNT],
+                        struct payload *payload)
+{
+    bool found = true;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (place[i].region)
+            found = found && find_piece(place[i].region, place[i].offset, job_bytes(job),
+                                        &payload->piece[i]);
+    return found;
+}
+
+static struct due *find_due(const struct channel_message *record)
+{
+    const uint64_t id = record->type == CHANNEL_COPIED ? record->u.copy.tag : record->u.job.id;
+    for (uint32_t i = 0; i < dues.count; i++)
+        if (dues.items[i].type == record->type && dues.items[i].id == id)
+            return &dues.items[i];
+    return NULL;
+}
+
+bool payload_of(const struct channel_message *record, struct payload *payload)
+{
+    const struct due *due;
+    memset(payload, 0, sizeof *payload);
+    switch (record->type) {
+    case CHANNEL_UPLOAD:
+        return find_copy(record, payload);
+    case CHANNEL_RUN:
+        return find_places(&record->u.run.job, record->u.run.from, payload);
+    case CHANNEL_COPIED:
+    case CHANNEL_FINISHED:
+        due = record->status == STATUS_OK ? find_due(record) : NULL;
+        if (due)
+            *payload = due->payload;
+        return true;
+    default:
+        return true;
+    }
+}
+
+static bool add_due(const struct channel_message *record, const struct payload *payload)
+{
+    if (payload_bytes(payload) == 0)
+        return true;
+    if (!make_room((void **)&dues.items, dues.count, &dues.room, sizeof *dues.items))
+        return false;
+    const bool copies = record->type == CHANNEL_DOWNLOAD;
+    dues.items[dues.count++] = (struct due){.id = copies ? record->u.copy.tag : record->u.run.id,
+                                            .type = copies ? CHANNEL_COPIED : CHANNEL_FINISHED,
+                                            .payload = *payload};
+    return true;
+}
+
+bool payload_note(const struct channel_message *record)
+{
+    struct payload payload = {0};
+    struct due *due;
+    switch (record->type) {
+    case CHANNEL_DOWNLOAD:
+        return find_copy(record, &payload) && add_due(record, &payload);
+    case CHANNEL_RUN:
+        return find_places(&record->u.run.job, record->u.run.to, &payload) &&
+               add_due(record, &payload);
+    case CHANNEL_COPIED:
+    case CHANNEL_FINISHED:
+        due = find_due(record);
+        if (due)
+            *due = dues.items[--dues.count];
+        return true;
+    default:
+        return true;
+    }
+}

@@ -1,0 +1,32 @@
+/* Devices of other nodes. --device names them ("NODE/cuda:0"); each has a bridge
+ * (gpu/bridge/bridge.h) in the place of a worker:
+ *
+ *   connection ─► fdbridge, which proves the key ─► JOIN with the device's name ─► the device's
+ *
+ * A stranger's connection costs a process for BRIDGE_JOIN_S at most, and NODES_JOINING of them at
+ * once. A node that has gone leaves its devices down until it joins again. */
+#pragma once
+
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <uv.h>
+
+struct devices;
+
+enum { NODES_JOINING = 16 };
+
+struct nodes {
+    char bridge_path[4096]; /* fdbridge; "": it was not built */
+    int listener;           /* −1: none */
+    uv_poll_t poll;
+    struct list joining; /* bridges of which no device is known yet */
+    uint32_t count;      /* of these */
+};
+
+/* Listen at --nodes, if it is given. False: a line of the log says why. */
+bool nodes_open(struct devices *devices);
+/* Stop listening, and end the bridges that have not joined. */
+void nodes_close(struct devices *devices);
+/* Some process has ended: reap those of bridges that have not joined. */
+void nodes_reap(struct devices *devices);

@@ -1,0 +1,202 @@
+#include "server/main/join.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "gpu/worker/channel.h"
+#include "server/devices/start.h"
+#include "server/io/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LENT_MOST = 64, TICK_MS = 500, PROBE_MS = 65000, PROBE_BYTES = 16 << 20 };
+#define PAUSE_NS UINT64_C(1000000000) /* between an end and the next start */
+
+struct lent {
+    char device[24], name[80]; /* "cuda:0", "NODE/cuda:0" */
+    pid_t worker, bridge;      /* 0: has ended */
+    uint64_t start_ns;         /* when to start both */
+};
+
+static struct {
+    const char *worker_path, *bridge_path;
+    struct lent lent[LENT_MOST];
+    uint32_t count;
+} node;
+
+static void end_process(pid_t pid)
+{
+    if (pid > 0)
+        kill(pid, SIGKILL);
+}
+
+static void start(struct lent *lent)
+{
+    int channel;
+    int error = start_program(node.worker_path, lent->device, SOCK_SEQPACKET | SOCK_NONBLOCK,
+                              &channel, &lent->worker);
+    if (!error) {
+        error = start_program_at(node.bridge_path, lent->name, channel, &lent->bridge);
+        close(channel);
+    }
+    if (error)
+        log_error("%s: %s", lent->name, strerror(error));
+    if (!lent->bridge) /* the worker sees its channel close */
+        end_process(lent->worker);
+    if (error)
+        lent->start_ns = clock_ns() + PAUSE_NS;
+}
+
+static void reap(void)
+{
+    int how;
+    for (pid_t pid; (pid = waitpid(-1, &how, WNOHANG)) > 0;)
+        for (uint32_t i = 0; i < node.count; i++) {
+            struct lent *lent = &node.lent[i];
+            if (pid != lent->worker && pid != lent->bridge)
+                continue;
+            end_process(pid == lent->worker ? lent->bridge : lent->worker);
+            *(pid == lent->worker ? &lent->worker : &lent->bridge) = 0;
+            lent->start_ns = clock_ns() + PAUSE_NS;
+        }
+}
+
+static void add(const struct config *config, const char *device)
+{
+    if (node.count == LENT_MOST)
+        return;
+    struct lent *lent = &node.lent[node.count++];
+    snprintf(lent->device, sizeof lent->device, "%s", device);
+    snprintf(lent->name, sizeof lent->name, "%s/%s", config->node, device);
+}
+
+/* --- --device auto --- */
+
+/* What the worker with that channel says: how many GPUs there are; 0: none that can be used. */
+static uint32_t ask(int channel)
+{
+    struct channel_message arena = {.type = CHANNEL_ARENA, .u.arena.bytes = PROBE_BYTES};
+    static struct channel_inbox inbox;
+    struct channel_message said;
+    struct pollfd polls = {.fd = channel, .events = POLLIN};
+    int descriptor;
+    const int memfd = memfd_create("probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const bool asked = memfd >= 0 && ftruncate(memfd, PROBE_BYTES) == 0 &&
+                       fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0 &&
+                       channel_send(channel, &arena, memfd) == CHANNEL_OK;
+    if (memfd >= 0)
+        close(memfd);
+    if (!asked || poll(&polls, 1, PROBE_MS) != 1 ||
+        channel_receive(channel, &inbox, &said, &descriptor) != CHANNEL_OK)
+        return 0;
+    if (descriptor >= 0)
+        close(descriptor);
+    return said.type == CHANNEL_READY ? said.u.ready.info.count : 0;
+}
+
+static uint32_t count_gpus(void)
+{
+    int channel;
+    pid_t pid;
+    if (start_program(node.worker_path, "cuda:0", SOCK_SEQPACKET | SOCK_NONBLOCK, &channel, &pid))
+        return 0;
+    const uint32_t count = ask(channel);
+    end_process(pid);
+    close(channel);
+    waitpid(pid, NULL, 0);
+    return count;
+}
+
+/* --- the node --- */
+
+/* Their number; workers on the host share its memory. */
+static uint32_t find_devices(const struct config *config)
+{
+    uint32_t hosts = 0;
+    char device[24];
+    const uint32_t gpus = strcmp(config->device, "auto") == 0 ? count_gpus() : 0;
+    for (uint32_t i = 0; i < gpus; i++) {
+        snprintf(device, sizeof device, "cuda:%u", i);
+        add(config, device);
+    }
+    for (const char *at = gpus ? "" : config->device; *at;) {
+        const int length = (int)strcspn(at, ",");
+        const bool is_host = *at == 'h' || *at == 'a'; /* auto without a GPU */
+        if (!is_host)
+            snprintf(device, sizeof device, "%.*s", length, at);
+        else if (hosts)
+            snprintf(device, sizeof device, "host:%u", hosts);
+        else
+            snprintf(device, sizeof device, "host");
+        hosts += is_host;
+        add(config, device);
+        at += length + (at[length] == ',');
+    }
+    return hosts;
+}
+
+/* Bridges read these; those that were given as options are not there yet. */
+static void set_environment(const struct config *config, uint32_t hosts)
+{
+    char number[24];
+    setenv("FDSERVER_JOIN", config->join, 1);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)config->threads);
+    setenv("FDSERVER_THREADS", number, 1);
+    snprintf(number, sizeof number, "%u", hosts);
+    setenv("FDSERVER_HOST_WORKERS", number, 1);
+}
+
+static void tend(void)
+{
+    for (uint32_t i = 0; i < node.count; i++)
+        if (!node.lent[i].worker && !node.lent[i].bridge && clock_ns() >= node.lent[i].start_ns)
+            start(&node.lent[i]);
+}
+
+static void leave(void)
+{
+    for (uint32_t i = 0; i < node.count; i++) {
+        end_process(node.lent[i].bridge);
+        end_process(node.lent[i].worker);
+    }
+    while (waitpid(-1, NULL, 0) > 0)
+        ;
+}
+
+int join_head(const struct config *config, const char *worker_path, const char *bridge_path)
+{
+    struct pollfd polls[] = {{.fd = signals_open(SIGCHLD), .events = POLLIN},
+                             {.fd = signals_open(SIGTERM), .events = POLLIN},
+                             {.fd = signals_open(SIGINT), .events = POLLIN}};
+    if (!*bridge_path) {
+        log_error("--join: fdbridge is not beside fdserver; it is built where OpenSSL is found");
+        return EXIT_FAILURE;
+    }
+    if (polls[0].fd < 0 || polls[1].fd < 0 || polls[2].fd < 0 || !start_open())
+        return EXIT_FAILURE;
+    node.worker_path = worker_path;
+    node.bridge_path = bridge_path;
+    set_environment(config, find_devices(config));
+    log_info("%s lends %u devices to %s", config->node, node.count, config->join);
+    notify_send("READY=1\nSTATUS=Lends its devices");
+    while (!polls[1].revents && !polls[2].revents) {
+        tend();
+        if (poll(polls, 3, TICK_MS) > 0 && polls[0].revents) {
+            signals_take(polls[0].fd);
+            reap();
+        }
+        notify_send("WATCHDOG=1");
+    }
+    notify_send("STOPPING=1");
+    leave();
+    return 0;
+}

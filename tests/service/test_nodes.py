@@ -1,0 +1,392 @@
+"""Devices of other nodes: a head with the one address, and nodes that join it and lend it their devices."""
+
+import contextlib
+import itertools
+import os
+import pathlib
+import signal
+import socket
+import ssl
+import subprocess
+
+import numpy
+import pytest
+
+from fdtest import ENDLESS, MiB, Daemon, Node, Region, binary, clean_environment, eventually, wave
+
+LENT = "n1/host"
+RANDOM = numpy.random.default_rng()
+
+
+def new_random(*shape):
+    return RANDOM.standard_normal(shape).astype("f4")
+
+
+def states(daemon):
+    return {device["name"]: device["state"] for device in daemon.info()["devices"]}
+
+
+def joined(daemon, name=LENT, after=0):
+    """Wait until the device has joined, after that generation."""
+    def is_ready():
+        device = next(d for d in daemon.info()["devices"] if d["name"] == name)
+        return device["state"] == "ready" and device["generation"] > after
+    eventually(is_ready, f"{name} has joined")
+
+
+@pytest.fixture(scope="module")
+def head():
+    with Daemon("--staging-bytes", 16 * MiB, device="host,n1/host,n1/host:1") as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def client(head):
+    with head.client() as one:
+        yield one
+
+
+def test_jobs_on_a_node_have_the_same_bits(client):
+    f, kappa = new_random(40, 48, 50), numpy.abs(new_random(40, 48, 50)) + 0.1
+    jobs = [("laplacian", {}), ("derivative", {"axis": "y", "boundary": {"y": {"value": 0.5}}}),
+            ("gradient", {"accuracy": 4}), ("diffusion", {"steps": 7, "cfl": 0.3, "diffusivity": kappa}),
+            ("diffusion", {"steps": 3, "dt": 0.5, "scheme": "adi", "boundary": {"derivative": 0}}),
+            ("stencil", {"offsets": [[0, 0, 0], [1, 2, 3]], "weights": [0.5, 0.25]}),
+            ("derivative", {"axis": "x", "boundary": "one-sided",
+                            "spacing": {"x": numpy.sort(RANDOM.random(50)).tolist()}})]
+    for method, params in jobs:
+        here = client.out(method, f=f, placement="host", **params)
+        there = client.out(method, f=f, placement=LENT, **params)
+        if isinstance(here, dict):
+            assert {axis: a.tobytes() for axis, a in here.items()} == {axis: a.tobytes() for axis, a in there.items()}
+        else:
+            assert here.tobytes() == there.tobytes(), method
+
+
+def test_fields_stay_on_a_node(client):
+    f = new_random(64, 64, 64)
+    field = client.call("put", f=f, placement=LENT)["field"]
+    assert client.call("list")["fields"][0]["device"] == LENT
+    assert client.get(field).tobytes() == f.tobytes()
+    expected = client.out("laplacian", f=f, placement="host").tobytes()
+    # A job runs where its input lies, or else the input comes to the job.
+    assert client.call("laplacian", f={"field": field}, dry_run=True)["device"] == LENT
+    for placement in LENT, "n1/host:1", "host":
+        assert client.out("laplacian", f={"field": field}, placement=placement).tobytes() == expected
+    client.free(field)
+
+
+def test_large_and_many_arrays(client):
+    """Larger than the arena of 16 MiB, and many at once."""
+    f = new_random(160, 256, 256)
+    field = client.call("put", f=f, placement=LENT)["field"]
+    jobs = [client.send("laplacian", f={"field": field}, placement=LENT) for _ in range(4)]
+    small = [client.send("laplacian", f=f[i], placement=LENT) for i in range(40)]
+    results = [client.recv(job)["out"].tobytes() for job in jobs + small]
+    assert set(results[:4]) == {client.out("laplacian", f=f, placement="host").tobytes()}
+    assert results[4:] == [client.out("laplacian", f=f[i], placement="host").tobytes() for i in range(40)]
+    client.free(field)
+
+
+def test_regions_are_mirrored(client):
+    """A job on a node reads arrays in shared memory, and writes results there, by copies of its own."""
+    f = new_random(48, 64, 64)
+    region = Region.holding(client, f, size=4 * f.nbytes)
+    expected = client.out("laplacian", f=f, placement="host").tobytes()
+    for i in range(3):
+        out = region.place(f.nbytes * (1 + i), like=f)
+        client.call("laplacian", f=region.place(like=f), out=out, placement=[LENT, "n1/host:1", LENT][i])
+        assert region.array("f4", f.shape, f.nbytes * (1 + i)).tobytes() == expected
+    # What changes in between is seen.
+    region.array("f4", f.shape)[:] = 2 * f
+    client.call("put", f=region.place(like=f), placement=LENT)
+    (field,) = client.call("list")["fields"]
+    assert client.get(field["field"]).tobytes() == (2 * f).tobytes()
+    client.call("get", field=field["field"], out=region.place(f.nbytes))
+    assert region.array("f4", f.shape, f.nbytes).tobytes() == (2 * f).tobytes()
+    client.free(field["field"])
+    client.call("unregister", region=region.id)
+
+
+def test_a_connection_has_its_home_at_the_head(head):
+    for _ in range(3):
+        with head.client() as client:
+            field = client.call("put", f=wave(8, 8, 8))["field"]
+            assert [f["device"] for f in client.call("list")["fields"]] == ["host"]
+            client.free(field)
+
+
+def test_what_no_node_can_do(client):
+    field = client.call("put", f=wave(8, 8, 8), placement=LENT)["field"]
+    assert client.refused("export", field=field).code == "UNSUPPORTED"
+    assert client.get(field).tobytes() == wave(8, 8, 8).tobytes()
+    client.free(field)
+    assert client.refused("laplacian", f=wave(8, 8, 8), placement="n2/host").code == "INVALID_ARGUMENT"
+
+
+def test_a_job_on_a_node_is_cancelled_and_times_out(client):
+    job = client.send("diffusion", f=wave(64, 64, 64), placement=LENT, **ENDLESS)
+    client.cancel(job)
+    assert client.refused("diffusion", f=wave(64, 64, 64), placement=LENT, timeout=200_000, **ENDLESS).code == "TIMEOUT"
+
+
+@pytest.mark.parametrize("killed", ["worker", "bridge of the node", "bridge of the head", "node"])
+def test_a_node_that_fails(killed):
+    """Its jobs and fields are lost, and say so; all else goes on; it joins again by itself, if it is still there."""
+    with Daemon(device="host,n1/host") as daemon, daemon.client() as client:
+        f = new_random(64, 64, 64)
+        expected = client.out("laplacian", f=f, placement="host").tobytes()
+        for _ in range(3):
+            node = daemon.nodes["n1"]
+            entry = next(d for d in daemon.info()["devices"] if d["name"] == LENT)
+            here = client.call("put", f=f, placement="host")["field"]
+            there = client.call("put", f=f, placement=LENT)["field"]
+            both = client.call("put", f=f, distribute=True)["field"]
+            job = client.send("diffusion", f={"field": there}, **ENDLESS)
+            elsewhere = client.send("diffusion", f={"field": here}, out="field", steps=200, cfl=0.5)
+            if killed == "node":
+                node.kill()
+            elif killed == "bridge of the head":
+                os.kill(entry["pid"], signal.SIGKILL)
+            else:
+                (pid,) = [pid for pid, name in children(node.process.pid) if (name == "fdworker") == (killed == "worker")]
+                os.kill(pid, signal.SIGKILL)
+            assert client.error(job).code in {"DEVICE_LOST", "FIELD_LOST"}  # of one that has not begun
+            kept = client.recv(elsewhere)["out"]["field"]
+            assert client.refused("get", field=there).code == "FIELD_LOST"
+            assert client.refused("get", field=both).code == "FIELD_LOST"
+            assert client.get(here).tobytes() == f.tobytes()
+            if killed == "node":
+                eventually(lambda: states(daemon)[LENT] == "down", "the node is missed")
+                daemon.join("n1", "host")
+            joined(daemon, after=entry["generation"])
+            eventually(lambda: states(daemon)["distributed"] == "ready", "the group is whole")
+            assert client.out("laplacian", f=f, placement=LENT).tobytes() == expected
+            assert client.out("laplacian", f=f, distribute=True).tobytes() == expected
+            client.free(here, kept, there, both)
+
+
+def children(pid):
+    """Processes that this one has started: pairs of a pid and a name."""
+    tasks = pathlib.Path(f"/proc/{pid}/task").glob("*/children")
+    pids = [pid for task in tasks for pid in task.read_text().split()]
+    return [(int(pid), pathlib.Path(f"/proc/{pid}/comm").read_text().strip()) for pid in pids]
+
+
+def test_nothing_waits_for_a_node_that_is_not_there():
+    with Daemon(device="host,n1/host", wait=False) as daemon:
+        eventually(lambda: daemon.process.poll() is not None or os.path.exists(daemon.path), "the socket")
+        with daemon.client() as client:
+            assert states(daemon) == {"host": "ready", "n1/host": "down", "distributed": "starting"}
+            for params in {"placement": LENT}, {"distribute": True}, {"placement": "distributed"}:
+                error = client.refused("laplacian", f=new_random(64, 64, 64), **params)
+                assert (error.code, error.retryable) == ("DEVICE_LOST", True)
+                assert client.refused("put", f=new_random(64, 64, 64), **params).code == "DEVICE_LOST"
+            for placement in {}, {"placement": "spread"}:
+                assert client.out("laplacian", f=wave(8, 8, 8), **placement).shape == (8, 8, 8)
+            daemon.join("n1", "host")
+            joined(daemon)
+            assert client.out("laplacian", f=wave(8, 8, 8), placement=LENT).shape == (8, 8, 8)
+
+
+def test_a_head_without_devices_of_its_own():
+    with Daemon(device="n1/host,n2/host") as daemon, daemon.client() as client:
+        f = new_random(64, 64, 64)
+        placed = [client.out("laplacian", f=f, placement=name).tobytes() for name in ("n1/host", "n2/host")]
+        assert {client.out("laplacian", f=f).tobytes(), client.out("laplacian", f=f, distribute=True).tobytes(),
+                *placed} == {placed[0]}
+        # A region is registered at a node, too.
+        region = Region.holding(client, f, size=2 * f.nbytes)
+        client.call("laplacian", f=region.place(like=f), out=region.place(f.nbytes, like=f))
+        assert region.array("f4", f.shape, f.nbytes).tobytes() == placed[0]
+
+
+def test_a_head_that_restarts_finds_its_nodes():
+    with Daemon(device="host,n1/host") as daemon:
+        port, log = daemon.port(), daemon.log_path
+        daemon.process.kill()
+        daemon.process.wait()
+        os.unlink(daemon.path)
+        with open(log, "ab") as out:
+            daemon.process = subprocess.Popen(
+                [binary("fdserver"), "--listen", f"unix:{daemon.path}", "--device", "host,n1/host", "--nodes",
+                 f"127.0.0.1:{port}", "--cluster-key", daemon.key], env=clean_environment(), stderr=out)
+        eventually(daemon.answers, "the node joins the next head")
+        with daemon.client() as client:
+            assert client.out("laplacian", f=wave(8, 8, 8), placement=LENT).shape == (8, 8, 8)
+
+
+def test_a_node_that_is_cut_off_fences_itself():
+    """Its head is stopped, as by a partition: the node ends its worker when the lease is over, and joins later."""
+    with Daemon(device="host,n1/host") as daemon:
+        node = daemon.nodes["n1"]
+        generation = next(d["generation"] for d in daemon.info()["devices"] if d["name"] == LENT)
+        (worker,) = [pid for pid, name in children(node.process.pid) if name == "fdworker"]
+        bridge = next(d["pid"] for d in daemon.info()["devices"] if d["name"] == LENT)
+        os.kill(bridge, signal.SIGSTOP)
+        os.kill(daemon.pid, signal.SIGSTOP)
+        eventually(lambda: worker not in [pid for pid, _ in children(node.process.pid)], "the worker is ended")
+        assert "its lease is over" in node.log()
+        os.kill(daemon.pid, signal.SIGCONT)
+        os.kill(bridge, signal.SIGCONT)
+        joined(daemon, after=generation)
+
+
+def test_a_node_that_stops_is_given_up():
+    with Daemon(device="host,n1/host") as daemon, daemon.client() as client:
+        field = client.call("put", f=wave(8, 8, 8), placement=LENT)["field"]
+        generation = next(d["generation"] for d in daemon.info()["devices"] if d["name"] == LENT)
+        stopped = [pid for pid, _ in children(daemon.nodes["n1"].process.pid)]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        assert client.refused("laplacian", f={"field": field}, placement=LENT).code == "DEVICE_LOST"
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        joined(daemon, after=generation)
+
+
+# --- strangers ---
+
+
+def test_a_node_with_another_key_stays_outside(head, tmp_path):
+    key = tmp_path / "key"
+    key.write_text("another key of the cluster")
+    key.chmod(0o600)
+    node = Node("n1", "host", head.port(), str(key), str(tmp_path))
+    eventually(lambda: "another cluster key" in node.log(), "the refusal")
+    assert states(head)[LENT] == "ready"
+    node.kill()
+
+
+def test_a_node_that_nobody_named_stays_outside(head, tmp_path):
+    node = Node("n9", "host", head.port(), head.key, str(tmp_path))
+    eventually(lambda: "does not name it" in node.log(), "the refusal")
+    node.kill()
+    twin = Node("n1", "host", head.port(), head.key, str(tmp_path))
+    eventually(lambda: "has joined already" in twin.log(), "the refusal")
+    twin.kill()
+    assert states(head) == dict.fromkeys(["host", "n1/host", "n1/host:1", "distributed"], "ready")
+
+
+def test_strangers_at_the_port(head, client):
+    """Garbage, TLS without the key, silence: the head serves, and forgets them."""
+    def connections():
+        return [name for _, name in children(head.pid)].count("fdbridge")
+
+    before = connections()
+    open_ones = [socket.create_connection(("127.0.0.1", head.port())) for _ in range(40)]
+    for i, one in enumerate(open_ones):
+        with contextlib.suppress(OSError):
+            one.sendall(os.urandom(1 + i * 100) if i % 2 else b"")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", head.port()), timeout=10) as one:
+        with pytest.raises((ssl.SSLError, OSError)):
+            context.wrap_socket(one).recv(1)
+    assert connections() <= before + 16
+    assert client.out("laplacian", f=wave(8, 8, 8), placement=LENT).shape == (8, 8, 8)
+    eventually(lambda: connections() == before, "the last of them is gone")  # also of those that are silent
+    for one in open_ones:
+        one.close()
+
+
+def test_options_that_do_not_go_together(tmp_path):
+    key = tmp_path / "key"
+    key.write_text("sixteen bytes or more")
+    key.chmod(0o600)
+    for options, text in [(["--device", "n1/host"], "--nodes"), (["--nodes", ":0"], "--cluster-key"),
+                          (["--join", "a:1"], "--cluster-key"), (["--device", "n1/gpu"], "must be auto"),
+                          (["--device", "n/1/host"], "must be auto"), (["--device", "n1/host,n1/host"], "twice"),
+                          (["--nodes", ":0", "--join", "a:1", "--cluster-key", key], "do not go together"),
+                          (["--join", "a:1", "--cluster-key", key, "--node", "a b"], "--node"),
+                          (["--nodes", ":0", "--cluster-key", key], "names no other node")]:
+        ended = subprocess.run([binary("fdserver"), *map(str, options)], env=clean_environment(), capture_output=True,
+                               text=True, timeout=60)
+        assert ended.returncode == 2 and text in ended.stderr, ended.stderr
+
+
+@pytest.mark.parametrize("text, mode, why", [("short", 0o600, "16 to 4095 bytes"), ("long enough a key", 0o644, "access to it")])
+def test_a_key_that_is_none(tmp_path, text, mode, why):
+    key = tmp_path / "key"
+    key.write_text(text)
+    key.chmod(mode)
+    node = Node("n1", "host", 1, str(key), str(tmp_path))
+    eventually(lambda: why in node.log(), "the refusal")
+    node.kill()
+
+
+def test_neighbours_are_not_held_up_by_a_node():
+    """While one user's node stands still, jobs of others on the head go on."""
+    with Daemon(device="host,n1/host") as daemon, daemon.client() as client, daemon.client() as other:
+        field = client.call("put", f=wave(64, 64, 64), placement=LENT)["field"]
+        stopped = [pid for pid, _ in children(daemon.nodes["n1"].process.pid)]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        jobs = [client.send("laplacian", f={"field": field}, placement=LENT) for _ in range(50)]
+        for _ in range(20):
+            assert other.out("laplacian", f=wave(16, 16, 16), placement="host").shape == (16, 16, 16)
+        assert {client.error(job).code for job in jobs} <= {"DEVICE_LOST", "FIELD_LOST"}
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+
+
+# --- networks ---
+
+
+NETWORKS = itertools.count(1)
+
+
+@contextlib.contextmanager
+def other_network(*traits):
+    """A network namespace, linked to this one by a cable with these traits (tc-tbf); yields the command that runs programs
+    there, and the address of this end."""
+    number = next(NETWORKS)  # what is removed goes a while later
+    name, net = f"fd{os.getpid()}n{number}", f"10.{os.getpid() % 200}.{number}"
+
+    def run(*command):
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+    inside = ["ip", "netns", "exec", name]
+    try:
+        run("ip", "netns", "add", name)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs root, and ip of iproute2")
+    try:
+        try:
+            run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+            run("ip", "addr", "add", f"{net}.1/24", "dev", name)
+            run(*inside, "ip", "addr", "add", f"{net}.2/24", "dev", "eth0")
+            for command in [["ip"], [*inside, "ip"]]:
+                run(*command, "link", "set", name if command == ["ip"] else "eth0", "up")
+            run("tc", "qdisc", "add", "dev", name, "root", "tbf", *traits)
+            run(*inside, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *traits)
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"no network like that here: {error}")
+        yield inside, f"{net}.1"
+    finally:
+        run("ip", "netns", "del", name)
+
+
+def test_a_network_that_loses_packets():
+    """What finds more than four packets waiting is lost: the same bits, from distributed fields, too."""
+    with other_network("rate", "200mbit", "burst", "4kb", "limit", "6kb") as (inside, address):
+        with Daemon(device="host,n1/host", address=address, inside=inside) as daemon, daemon.client() as client:
+            f = new_random(64, 64, 64)
+            expected = client.out("diffusion", f=f, steps=40, cfl=0.5, placement="host").tobytes()
+            for _ in range(3):
+                assert client.out("diffusion", f=f, steps=40, cfl=0.5, placement=LENT).tobytes() == expected
+                assert client.out("diffusion", f=f, steps=40, cfl=0.5, distribute=True).tobytes() == expected
+
+
+def test_a_network_that_is_slow():
+    """Arrays take longer than a silence is allowed to last, and no worker is taken for one that hangs."""
+    with other_network("rate", "20mbit", "burst", "4kb", "latency", "400ms") as (inside, address):
+        with Daemon(device="host,n1/host", address=address, inside=inside) as daemon, daemon.client() as client:
+            f = new_random(96, 256, 200)  # 20 MB: eight seconds each way
+            field = client.call("put", f=f, placement=LENT)["field"]
+            assert client.get(field).tobytes() == f.tobytes()
+            generation = next(d["generation"] for d in daemon.info()["devices"] if d["name"] == LENT)
+            assert generation == 1
+            # It is now known to be slow: what can be done here is done here.
+            assert client.call("laplacian", f=f, dry_run=True)["device"] == "host"
