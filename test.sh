@@ -83,9 +83,9 @@ if [ "$fuzz_seconds" -gt 0 ]; then
     build fuzz
     echo "== fuzz: replay the corpus, then $fuzz_seconds s of new inputs"
     ctest --preset fuzz
-    for target in splitter request; do
+    for target in splitter request frames; do
         mkdir -p "build/fuzz/found_$target"
-        (cd build/fuzz/tests/fuzz && "./fuzz_$target" -max_total_time=$((fuzz_seconds / 2)) -max_len=8192 \
+        (cd build/fuzz/tests/fuzz && "./fuzz_$target" -max_total_time=$((fuzz_seconds / 3)) -max_len=8192 \
             -dict=../../../../tests/fuzz/message.dict -artifact_prefix="fuzz_$target-" -print_final_stats=1 \
             "../../found_$target" "../../../../tests/fuzz/corpus/$target") >"build/fuzz_$target.log" 2>&1 ||
             { tail -n 50 "build/fuzz_$target.log"; exit 1; }

@@ -16,8 +16,8 @@ struct stream {
     int socket; /* owned */
 };
 
-/* The key in that file, which nobody but its owner and group may read: the digest of what it holds, without
- * white space at its end. NULL, or why it cannot be had. */
+/* The key in that file, which nobody but its owner and group may read: the digest of what it holds,
+ * without white space at its end. NULL, or why it cannot be had. */
 const char *stream_read_key(const char *path, uint8_t key[SHA256_BYTES]);
 
 /* A connection to "HOST:PORT"; −1: `why` says so. Waits for it, `seconds` at most for each address.
