@@ -2,6 +2,7 @@
 of their results."""
 
 import argparse
+import atexit
 import contextlib
 import json
 import os
@@ -22,12 +23,30 @@ def parser(doc, device=None, option="--device"):
 
 
 def start(program, path, device, *options, **popen):
-    """A server that listens at `path`."""
+    """A server that listens at `path`. Devices of other nodes ("n1/cuda:1") are lent to it from this machine, over its
+    loopback interface, by servers that end with this program."""
+    lent = [one.split("/") for one in device.split(",") if "/" in one]
+    if lent:
+        with socket.create_server(("127.0.0.1", 0)) as free, open(f"{path}.key", "w", encoding="ascii") as key:
+            cluster = ["--cluster-key", f"{path}.key"]
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+            key.write(os.urandom(16).hex())
+            os.fchmod(key.fileno(), 0o600)
+        options = [*options, "--nodes", address, *cluster]
     process = subprocess.Popen([program, "--listen", f"unix:{path}", "--device", device, *options], **popen)
     while not os.path.exists(path):
         if process.poll() is not None:
             raise SystemExit(f"fdserver --device {device} did not start")
         time.sleep(0.01)
+    for name in {name for name, _ in lent}:
+        own = ",".join(one.split(":")[0] if one[0] == "h" else one for node, one in lent if node == name)
+        node = subprocess.Popen([program, "--join", address, "--node", name, "--device", own, *cluster, "--log-level", "4"])
+        atexit.register(node.terminate)
+    while lent:
+        with connection(path) as (call, *_):
+            if all(each["state"] == "ready" for each in call("info")["devices"]):
+                break
+        time.sleep(0.1)
     return process
 
 

@@ -43,6 +43,7 @@ if(FDSERVER_CUDA)
   endif()
 endif()
 
+set(OPENSSL_USE_STATIC_LIBS ${FDSERVER_STATIC})
 find_package(OpenSSL 3.0) # for fdbridge
 
 find_program(SCDOC scdoc)

@@ -66,39 +66,58 @@ static uint32_t least(uint64_t a, uint64_t b)
     return (uint32_t)(a < b ? a : b);
 }
 
-/* Small frames leave together. */
-static void fill(struct frames_out *out)
+/* What comes next of the first frame that is not sent whole; 0: there is none. */
+static uint64_t next_piece(struct frames_out *out, uint8_t **piece)
 {
-    out->at = out->end = 0;
-    while (out->count && out->end < sizeof out->buffer) {
+    for (; out->count; out->count--) {
         struct frame *frame = &out->items[out->first];
-        uint8_t *piece;
-        const uint32_t count =
-            least(piece_at(frame, out->sent, &piece), sizeof out->buffer - out->end);
-        if (count) {
-            memcpy(out->buffer + out->end, piece, count);
-            out->end += count;
-            out->sent += count;
-            continue;
-        }
+        const uint64_t bytes = piece_at(frame, out->sent, piece);
+        if (bytes)
+            return bytes;
         free(frame->block);
         out->sent = 0;
-        out->count--;
-        out->first = out->count ? out->first + 1 : 0;
+        out->first++;
     }
+    out->first = 0;
+    return 0;
+}
+
+/* Small pieces leave together, in a buffer; a large one leaves from where it lies. Returns the
+ * bytes that the stream is to take now. */
+static uint64_t gather(struct frames_out *out, const uint8_t **bytes)
+{
+    uint8_t *piece;
+    uint64_t count;
+    if (out->at == out->end) {
+        out->at = out->end = 0;
+        while ((count = next_piece(out, &piece)) > 0 && count < sizeof out->buffer - out->end) {
+            memcpy(out->buffer + out->end, piece, count);
+            out->end += (uint32_t)count;
+            out->sent += count;
+        }
+        if (count && !out->end) {
+            *bytes = piece;
+            return count;
+        }
+    }
+    *bytes = out->buffer + out->at;
+    return out->end - out->at;
 }
 
 bool frames_send(struct frames_out *out, struct stream *stream, bool *moved)
 {
     for (;;) {
-        if (out->at == out->end)
-            fill(out);
-        if (out->at == out->end)
+        const uint8_t *bytes;
+        const uint64_t count = gather(out, &bytes);
+        if (count == 0)
             return true;
-        const int64_t taken = stream_write(stream, out->buffer + out->at, out->end - out->at);
+        const int64_t taken = stream_write(stream, bytes, count);
         if (taken <= 0)
             return taken == 0;
-        out->at += (uint32_t)taken;
+        if (out->at < out->end)
+            out->at += (uint32_t)taken;
+        else
+            out->sent += (uint64_t)taken;
         *moved = true;
     }
 }

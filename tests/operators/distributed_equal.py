@@ -11,7 +11,6 @@ import argparse
 import collections
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +19,9 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "client/python"))
+sys.path.insert(0, str(ROOT / "bench"))
 import fdclient  # noqa: E402
+import serving  # noqa: E402
 
 SIDES = ("periodic", "mirror", "symmetric", "antisymmetric", {"value": 0.5}, {"value": -1, "at": "face"}, {"derivative": 0},
          {"derivative": 0.25}, {"derivative": 1, "at": "face"}, {"mixed": 0.5, "const": 1}, {"curvature": 0.5},
@@ -140,13 +141,8 @@ def main(arguments=None):
     jobs, ran, drawn = Jobs(options.seed), collections.Counter(), 0
     with tempfile.TemporaryDirectory(prefix="fdserver-") as folder:
         program = next(p for p in (options.build / "server/fdserver", options.build / "fdserver") if p.exists())
-        server = subprocess.Popen([program, "--listen", f"unix:{folder}/s", "--device",
-                                   options.devices, "--log-level", "4"])
+        server = serving.start(program, f"{folder}/s", options.devices, "--log-level", "4")
         try:
-            while not os.path.exists(f"{folder}/s"):
-                if server.poll() is not None:
-                    sys.exit("fdserver has ended")
-                time.sleep(0.05)
             with fdclient.Client(f"{folder}/s") as client:
                 while ran.total() < options.jobs:
                     job = jobs.next(len(devices))
