@@ -109,11 +109,9 @@ bool frames_send(struct frames_out *out, struct stream *stream, bool *moved)
     for (;;) {
         const uint8_t *bytes;
         const uint64_t count = gather(out, &bytes);
-        if (count == 0)
-            return true;
-        const int64_t taken = stream_write(stream, bytes, count);
+        const int64_t taken = count ? stream_write(stream, bytes, count) : 0;
         if (taken <= 0)
-            return taken == 0;
+            return taken == 0 && stream_flush(stream);
         if (out->at < out->end)
             out->at += (uint32_t)taken;
         else

@@ -16,7 +16,7 @@ static _Noreturn void refuse(const char *text)
     struct channel_message refused = {.type = CHANNEL_REFUSED};
     snprintf(refused.u.refused.text, sizeof refused.u.refused.text, "%s", text);
     bridge_forward(&refused, NULL, 0);
-    while (frames_waiting(&bridge.out) && frames_send(&bridge.out, &bridge.stream, &bridge.went))
+    while (frames_send(&bridge.out, &bridge.stream, &bridge.went) && stream_waits(&bridge.stream))
         usleep(1000); /* until it is sent, or the alarm ends us */
     bridge_end(0, text);
 }

@@ -121,7 +121,7 @@ static _Noreturn void serve(const struct bridge_end *end)
             polls[0].events |= POLLIN;
         if (bridge.queue.count)
             polls[0].events |= POLLOUT;
-        polls[1].events = frames_waiting(&bridge.out) ? POLLIN | POLLOUT : POLLIN;
+        polls[1].events = stream_waits(&bridge.stream) ? POLLIN | POLLOUT : POLLIN;
         poll(polls, 2, more ? 0 : BRIDGE_BEAT_MS - (int)((now_us - beat_us) / 1000));
         if (more || polls[1].revents & ~POLLOUT)
             more = take_frames(end);

@@ -119,7 +119,97 @@ static int find_key(SSL *tls, const unsigned char *id, size_t id_length, SSL_SES
     return 1;
 }
 
-static SSL *tls_new(int socket, const uint8_t *key)
+/* --- the socket --- */
+
+/* Records of TLS have 16 KiB at most, and a call of the kernel for each would take most of the
+ * time: they pass through buffers. */
+struct stream_buffer {
+    size_t at, end;
+    uint8_t bytes[1 << 18];
+};
+
+/* Send what the socket takes. False: not all of it, with errno. */
+static bool flush(struct stream *stream)
+{
+    struct stream_buffer *out = stream->out;
+    while (out->at < out->end) {
+        const ssize_t sent =
+            send(stream->socket, out->bytes + out->at, out->end - out->at, MSG_NOSIGNAL);
+        if (sent < 0)
+            return false;
+        out->at += (size_t)sent;
+    }
+    out->at = out->end = 0;
+    return true;
+}
+
+static bool may_come_later(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+static int bio_write(BIO *bio, const char *bytes, int count)
+{
+    struct stream *stream = BIO_get_data(bio);
+    struct stream_buffer *out = stream->out;
+    BIO_clear_retry_flags(bio);
+    if (sizeof out->bytes - out->end < (size_t)count && !flush(stream)) {
+        if (may_come_later())
+            BIO_set_retry_write(bio);
+        return -1;
+    }
+    memcpy(out->bytes + out->end, bytes, (size_t)count); /* a record, which there is room for */
+    out->end += (size_t)count;
+    return count;
+}
+
+static int bio_read(BIO *bio, char *bytes, int count)
+{
+    struct stream *stream = BIO_get_data(bio);
+    struct stream_buffer *in = stream->in;
+    BIO_clear_retry_flags(bio);
+    if (in->at == in->end) {
+        const ssize_t come = recv(stream->socket, in->bytes, sizeof in->bytes, 0);
+        if (come < 0 && may_come_later())
+            BIO_set_retry_read(bio);
+        if (come <= 0)
+            return (int)come;
+        in->at = 0;
+        in->end = (size_t)come;
+    }
+    if ((size_t)count > in->end - in->at)
+        count = (int)(in->end - in->at);
+    memcpy(bytes, in->bytes + in->at, (size_t)count);
+    in->at += (size_t)count;
+    return count;
+}
+
+/* A handshake flushes what the other end waits for. */
+static long bio_control(BIO *bio, int command, long number, void *of)
+{
+    (void)number, (void)of;
+    return command == BIO_CTRL_FLUSH && flush(BIO_get_data(bio));
+}
+
+static BIO *bio_new(struct stream *stream)
+{
+    static BIO_METHOD *method;
+    if (!method && (method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "stream"))) {
+        BIO_meth_set_write(method, bio_write);
+        BIO_meth_set_read(method, bio_read);
+        BIO_meth_set_ctrl(method, bio_control);
+    }
+    BIO *bio = method ? BIO_new(method) : NULL;
+    if (bio) {
+        BIO_set_data(bio, stream);
+        BIO_set_init(bio, 1);
+    }
+    return bio;
+}
+
+/* --- the beginning and the end --- */
+
+static SSL *tls_new(struct stream *stream, const uint8_t *key)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_method());
     if (!context)
@@ -132,10 +222,12 @@ static SSL *tls_new(int socket, const uint8_t *key)
     SSL_CTX_set_psk_find_session_callback(context, find_key);
     SSL *tls = SSL_new(context);
     SSL_CTX_free(context); /* the connection keeps it */
-    if (!tls || !SSL_set_fd(tls, socket)) {
+    BIO *bio = tls ? bio_new(stream) : NULL;
+    if (!bio) {
         SSL_free(tls);
         return NULL;
     }
+    SSL_set_bio(tls, bio, bio);
     SSL_set_app_data(tls, (void *)(uintptr_t)key);
     return tls;
 }
@@ -152,7 +244,10 @@ bool stream_open(struct stream *stream, int socket, bool accepts, const uint8_t 
                  int seconds, const char **why)
 {
     const int on = 1;
-    *stream = (struct stream){.tls = tls_new(socket, key), .socket = socket};
+    *stream = (struct stream){.socket = socket,
+                              .in = calloc(1, sizeof *stream->in),
+                              .out = calloc(1, sizeof *stream->out)};
+    stream->tls = stream->in && stream->out ? tls_new(stream, key) : NULL;
     limit_waits(socket, seconds);
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     const int flags = fcntl(socket, F_GETFL);
@@ -168,28 +263,55 @@ bool stream_open(struct stream *stream, int socket, bool accepts, const uint8_t 
 void stream_close(struct stream *stream)
 {
     SSL_free(stream->tls);
+    free(stream->in);
+    free(stream->out);
     close(stream->socket);
     *stream = (struct stream){.socket = -1};
 }
 
 /* --- bytes --- */
 
-static int64_t result_of(struct stream *stream, int done)
+/* −1 where `done` is an error that waiting does not change; else 0. */
+static int64_t result_of(const struct stream *stream, int done)
 {
-    const int error = done > 0 ? SSL_ERROR_NONE : SSL_get_error(stream->tls, done);
-    if (done > 0)
-        return done;
+    const int error = SSL_get_error(stream->tls, done);
     return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
+}
+
+static int at_once(size_t bytes)
+{
+    return bytes < MOST ? (int)bytes : MOST;
 }
 
 int64_t stream_read(struct stream *stream, void *bytes, size_t size)
 {
     ERR_clear_error(); /* SSL_get_error() looks at it */
-    return result_of(stream, SSL_read(stream->tls, bytes, size < MOST ? (int)size : MOST));
+    const int done = SSL_read(stream->tls, bytes, at_once(size));
+    return done > 0 ? done : result_of(stream, done);
 }
 
 int64_t stream_write(struct stream *stream, const void *bytes, size_t size)
 {
-    ERR_clear_error();
-    return result_of(stream, SSL_write(stream->tls, bytes, size < MOST ? (int)size : MOST));
+    size_t done = 0;
+    while (done < size) {
+        ERR_clear_error();
+        const int some =
+            SSL_write(stream->tls, (const uint8_t *)bytes + done, at_once(size - done));
+        if (some <= 0 && result_of(stream, some) < 0)
+            return -1;
+        if (some <= 0)
+            break;
+        done += (size_t)some;
+    }
+    return (int64_t)done;
+}
+
+bool stream_flush(struct stream *stream)
+{
+    return flush(stream) || may_come_later();
+}
+
+bool stream_waits(const struct stream *stream)
+{
+    return stream->out->at < stream->out->end;
 }

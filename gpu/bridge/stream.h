@@ -12,8 +12,9 @@
 enum { STREAM_KEY_LEAST = 16 }; /* bytes of the file, at least */
 
 struct stream {
-    void *tls;  /* owned */
-    int socket; /* owned */
+    void *tls;                      /* owned */
+    int socket;                     /* owned */
+    struct stream_buffer *in, *out; /* of bytes as they are on the socket; owned */
 };
 
 /* The key in that file, which nobody but its owner and group may read: the digest of what it holds,
@@ -31,6 +32,11 @@ bool stream_open(struct stream *stream, int socket, bool accepts, const uint8_t 
 void stream_close(struct stream *stream);
 
 /* At most `size` bytes: how many; 0: none until poll() tells of the socket; −1: the other end has
- * closed, or the stream is broken. */
+ * closed, or the stream is broken. What is written is kept until stream_flush(), or until there is
+ * much of it. */
 int64_t stream_read(struct stream *stream, void *bytes, size_t size);
 int64_t stream_write(struct stream *stream, const void *bytes, size_t size);
+/* Send what was written, as far as the socket takes it. False: it is closed. */
+bool stream_flush(struct stream *stream);
+/* Is some of it left? */
+bool stream_waits(const struct stream *stream);

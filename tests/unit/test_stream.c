@@ -55,7 +55,7 @@ static void pass(struct stream *from, struct stream *to, size_t bytes)
     while (in < bytes) {
         const int64_t w = out < bytes ? stream_write(from, sent + out, bytes - out) : 0;
         const int64_t r = stream_read(to, come + in, bytes - in);
-        assert_true(w >= 0 && r >= 0);
+        assert_true(w >= 0 && r >= 0 && stream_flush(from));
         out += (size_t)w;
         in += (size_t)r;
     }
@@ -92,6 +92,9 @@ TEST(test_bytes_on_the_way_are_not_to_be_changed)
     uint8_t raw[512], byte;
     open_both(ends, 1, 1);
     assert_int_equal(stream_write(&ends[0].stream, "secret", 6), 6);
+    assert_true(stream_waits(&ends[0].stream));
+    assert_true(stream_flush(&ends[0].stream));
+    assert_false(stream_waits(&ends[0].stream));
     const ssize_t count = recv(ends[1].stream.socket, raw, sizeof raw, 0);
     assert_true(count > 6);
     for (ssize_t i = 0; i + 6 <= count; i++)
