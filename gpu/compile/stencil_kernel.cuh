@@ -150,7 +150,7 @@ template <class S> struct stencil_march {
     const stencil_grid &grid;
     T *const ring; /* of the first plane, where the tile's first row has x0 */
     const T *in;
-    T *out;
+    T *out;                  /* PADDED: the thread's first point in the first plane */
     int x0, y0, first, last; /* of the tile; planes that are computed */
     int plane;               /* that next() gave */
     int slot;
@@ -286,6 +286,7 @@ template <class S> struct stencil_march {
             padded = (const T *)padding->values + (int64_t)(block / grid.marches) * padding->field;
             find_places();
             find_held();
+            out += (int64_t)(y0 + own_y()) * grid.n[0] + x0 + own_x();
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
             asm volatile("griddepcontrol.wait;" ::: "memory"); /* for the padding */
 #endif
@@ -404,7 +405,9 @@ template <class S> struct stencil_march {
     {
         const int p = plane - S::Z_HIGH, x = x0 + own_x();
         const int y = (S::AXES == 2 ? p * S::Y : y0) + own_y() + row;
-        T *const to = out + ((S::AXES == 2 ? 0 : (int64_t)p * grid.n[1]) + y) * grid.n[0] + x;
+        T *const to =
+            out + (S::PADDED ? (int64_t)p * (grid.n[0] * grid.n[1]) + row * grid.n[0]
+                             : ((S::AXES == 2 ? 0 : (int64_t)p * grid.n[1]) + y) * grid.n[0] + x);
         if (y < grid.low[1] || y >= grid.high[1])
             return;
         if constexpr (S::PADDED)
