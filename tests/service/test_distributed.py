@@ -16,6 +16,7 @@ GROUP = "distributed"
 FIRST, SECOND = ("host", "host:1") if ONE_DEVICE == "host" else ("cuda:0", "cuda:1")
 TWO = "host,host" if ONE_DEVICE == "host" else "cuda:0,cuda:1"
 THREE = "host,host,host" if ONE_DEVICE == "host" else "cuda:0,cuda:1,cuda:2"
+NODES = "host,n1/host,n2/host" if ONE_DEVICE == "host" else "cuda:0,n1/cuda:1,n2/cuda:2"
 RANDOM = numpy.random.default_rng()
 
 
@@ -23,9 +24,9 @@ def new_random(shape, dtype="f4"):
     return RANDOM.standard_normal(shape).astype(dtype)
 
 
-@pytest.fixture(scope="module", params=[(TWO, "64M"), (THREE, "0")], ids=["mailboxes", "arena"])
+@pytest.fixture(scope="module", params=[(TWO, "64M"), (THREE, "0"), (NODES, "64M")], ids=["mailboxes", "arena", "nodes"])
 def daemon(request):
-    """Planes are exchanged from device to device, or through the host."""
+    """Planes are exchanged from device to device, through the host, or from node to node."""
     devices, mailbox = request.param
     with Daemon("--mode", "0666", "--staging-bytes", 16 * MiB, "--mailbox-bytes", mailbox, device=devices) as running:
         yield running
@@ -192,7 +193,8 @@ def test_fields_of_one_device_and_of_the_group_go_together(client):
     there = distribute(client, f)
     assert client.out("laplacian", f=there, coefficient=here, accuracy=2).tobytes() == expected
     assert client.out("laplacian", f=f, coefficient=here, accuracy=2, distribute=True).tobytes() == expected
-    assert client.out("laplacian", f=there, coefficient=k, accuracy=2, placement=SECOND).tobytes() == expected
+    second = client.call("info")["devices"][1]["name"]
+    assert client.out("laplacian", f=there, coefficient=k, accuracy=2, placement=second).tobytes() == expected
 
 
 def test_dry_run_names_the_group(client):
