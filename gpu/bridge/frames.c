@@ -106,18 +106,22 @@ static uint64_t gather(struct frames_out *out, const uint8_t **bytes)
 
 bool frames_send(struct frames_out *out, struct stream *stream, bool *moved)
 {
-    for (;;) {
+    int64_t taken;
+    for (uint64_t sent = 0; sent < FRAMES_AT_ONCE; sent += (uint64_t)taken) {
         const uint8_t *bytes;
         const uint64_t count = gather(out, &bytes);
-        const int64_t taken = count ? stream_write(stream, bytes, count) : 0;
-        if (taken <= 0)
-            return taken == 0 && stream_flush(stream);
+        taken = count ? stream_write(stream, bytes, count) : 0;
+        if (taken < 0)
+            return false;
+        if (taken == 0)
+            break;
         if (out->at < out->end)
             out->at += (uint32_t)taken;
         else
             out->sent += (uint64_t)taken;
         *moved = true;
     }
+    return stream_flush(stream);
 }
 
 bool frames_waiting(const struct frames_out *out)
@@ -173,14 +177,17 @@ static void begin_frame(struct frames_in *in)
 enum frames_result frames_receive(struct frames_in *in, struct stream *stream, bool *moved)
 {
     uint8_t *piece;
-    uint64_t count;
+    uint64_t count, taken = 0;
     if (in->got && piece_at(&in->frame, in->got, &piece) == 0)
         begin_frame(in);
     while ((count = piece_at(&in->frame, in->got, &piece)) > 0) {
+        if (taken >= FRAMES_AT_ONCE)
+            return FRAMES_MORE;
         const int64_t come = read_some(in, stream, piece, count);
         if (come <= 0)
             return come == 0 ? FRAMES_NONE : FRAMES_CLOSED;
         *moved = true;
+        taken += (uint64_t)come;
         in->got += (uint64_t)come;
         if (!check(&in->frame, in->got))
             return FRAMES_BROKEN;

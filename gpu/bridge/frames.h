@@ -11,6 +11,10 @@
 #include "gpu/bridge/stream.h"
 #include "gpu/worker/channel.h"
 
+/* Where one end is faster than the other, the stream takes or gives without an end: so much may
+ * pass before other things have their turn. */
+enum { FRAMES_AT_ONCE = 1 << 19 /* bytes */ };
+
 struct frame_head {
     uint32_t record_bytes, block_bytes;
     uint64_t payload_bytes;
@@ -45,11 +49,13 @@ struct frames_in {
 bool frames_push(struct frames_out *out, const struct channel_message *record, uint8_t *block,
                  uint32_t block_bytes, const struct payload *payload);
 
-/* Send what the stream takes. *moved is set to true if it took any. False: it is closed. */
+/* Send what the stream takes, FRAMES_AT_ONCE at most. *moved is set to true if it took any. False:
+ * it is closed. */
 bool frames_send(struct frames_out *out, struct stream *stream, bool *moved);
 bool frames_waiting(const struct frames_out *out);
 
-enum frames_result { FRAMES_NONE, FRAMES_ONE, FRAMES_CLOSED, FRAMES_BROKEN };
+/* MORE: it is not whole yet, and more of it may be there, but FRAMES_AT_ONCE were taken. */
+enum frames_result { FRAMES_NONE, FRAMES_MORE, FRAMES_ONE, FRAMES_CLOSED, FRAMES_BROKEN };
 
 /* Take what has come. FRAMES_ONE: a whole frame is in in->frame until the next call; its block may
  * be taken over. A payload of another size than the record's (payload_of()) is FRAMES_BROKEN.

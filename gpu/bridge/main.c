@@ -93,8 +93,8 @@ static bool take_frames(const struct bridge_end *end)
             bridge_end(0, "the other node closed the stream");
         if (result == FRAMES_BROKEN)
             bridge_end(EXIT_FAILURE, "what came from the other node is no frame of this version");
-        if (result == FRAMES_NONE)
-            return false;
+        if (result == FRAMES_NONE || result == FRAMES_MORE)
+            return result == FRAMES_MORE;
         end->take_frame(&bridge.in.frame);
     }
     return true;

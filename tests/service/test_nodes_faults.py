@@ -1,0 +1,99 @@
+"""What other parts of the service do while a node is away, and nodes and links that are at their limits."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+import numpy
+import pytest
+
+from fdtest import Daemon, Region, eventually, wave
+
+LENT = "n1/host"
+
+
+def entry(daemon, name=LENT):
+    return next(device for device in daemon.info()["devices"] if device["name"] == name)
+
+
+def processes(node, program):
+    """The pids of the node's processes of that program."""
+    pids = [pid for task in os.listdir(f"/proc/{node.process.pid}/task")
+            for pid in open(f"/proc/{node.process.pid}/task/{task}/children").read().split()]
+    return [int(pid) for pid in pids if open(f"/proc/{pid}/comm").read().strip() == program]
+
+
+def lose(daemon, name="n1"):
+    """The node ends, for good."""
+    daemon.nodes.pop(name).kill()
+    eventually(lambda: entry(daemon)["state"] == "down", "the node is missed")
+
+
+def test_a_region_is_not_registered_at_a_node_that_has_gone():
+    """The answer does not wait for the node, which may never join again."""
+    with Daemon(device="n1/host") as daemon, daemon.client() as client:
+        for pid in processes(daemon.nodes["n1"], "fdworker"):
+            os.kill(pid, signal.SIGSTOP)
+        region = Region(4096)
+        registers = region.send_register(client)
+        client.call("info")  # it has been read
+        eventually(lambda: client.call("stats")["user"]["regions"] == 1, "the region's charge")
+        lose(daemon)
+        error = client.error(registers)
+        assert (error.code, error.retryable) == ("DEVICE_LOST", True)
+        assert client.call("stats")["user"]["regions"] == 0
+
+
+@pytest.mark.parametrize("method", ["laplacian", "put"])
+def test_a_worker_that_is_back_soon_is_waited_for(method):
+    """A job that may go anywhere goes to a device whose worker starts anew, and not to one whose node is away."""
+    with Daemon(device="host,n1/host") as daemon, daemon.client() as client:
+        client.call("put", f=wave(8, 8, 8), placement="host")  # so that the node has fewer bytes
+        lose(daemon)
+        os.kill(entry(daemon, "host")["pid"], signal.SIGKILL)
+        jobs = []
+        for _ in range(60):
+            jobs.append(client.send(method, f=wave(8, 8, 8), placement="spread"))
+            time.sleep(0.003)
+        errors = [client.outcome(job)[0] for job in jobs]
+        assert not [error for error in errors if error and "has not joined" in error.message]
+        assert errors[-1] is None
+
+
+@contextlib.contextmanager
+def starved(pid):
+    """A process that has a fiftieth of the time."""
+    ends = threading.Event()
+
+    def hold():
+        while not ends.wait(0.002):
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.098)
+            os.kill(pid, signal.SIGCONT)
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("way", ["put", "get"])
+def test_an_end_that_is_slower_than_the_other_has_its_beats(way):
+    """Without an end there is more for it to take; it is not mistaken for one that hangs."""
+    with Daemon(device="host,n1/host") as daemon, daemon.client() as client:
+        f = numpy.arange(24 << 20, dtype="f4").reshape(96, 512, 512)
+        region = Region.holding(client, f, size=2 * f.nbytes)
+        field = client.call("put", f=region.place(like=f), placement=LENT)["field"]
+        [node_end] = processes(daemon.nodes["n1"], "fdbridge")
+        with starved(entry(daemon)["pid"] if way == "get" else node_end):
+            if way == "put":
+                client.free(field)
+                field = client.call("put", f=region.place(like=f), placement=LENT)["field"]
+            client.call("get", field=field, out=region.place(f.nbytes))
+        assert region.array("f4", f.shape, f.nbytes).tobytes() == f.tobytes()
+        assert entry(daemon)["generation"] == 1
+        client.free(field)
