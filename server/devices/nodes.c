@@ -206,23 +206,30 @@ static void log_address(int listener)
         log_info("nodes join at %s:%s", host, port);
 }
 
+void nodes_init(struct nodes *nodes)
+{
+    nodes->listener = -1;
+    list_init(&nodes->joining);
+}
+
 bool nodes_open(struct devices *devices)
 {
     struct nodes *nodes = &devices->nodes;
     const char *address = devices->config->nodes, *why;
-    nodes->listener = -1;
-    list_init(&nodes->joining);
     if (!address)
         return true;
     if (!*nodes->bridge_path) {
         log_error("--nodes: fdbridge is not beside fdserver; it is built where OpenSSL is found");
         return false;
     }
-    nodes->listener = listen_at(address, &why);
-    if (nodes->listener < 0 || uv_poll_init(devices->loop, &nodes->poll, nodes->listener) != 0) {
+    const int listener = listen_at(address, &why);
+    if (listener < 0 || uv_poll_init(devices->loop, &nodes->poll, listener) != 0) {
         log_error("--nodes %s: %s", address, why);
+        if (listener >= 0)
+            close(listener);
         return false;
     }
+    nodes->listener = listener;
     nodes->poll.data = devices;
     uv_poll_start(&nodes->poll, UV_READABLE, on_connection);
     log_address(nodes->listener);

@@ -24,6 +24,8 @@ struct nodes {
     uint32_t count;      /* of these */
 };
 
+/* Nothing is open yet: nodes_close() does nothing until it is. */
+void nodes_init(struct nodes *nodes);
 /* Listen at --nodes, if it is given. False: a line of the log says why. */
 bool nodes_open(struct devices *devices);
 /* Stop listening, and end the bridges that have not joined. */

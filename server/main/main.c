@@ -294,6 +294,7 @@ static void init(struct server *server)
                                        .events = &events,
                                        .arena.descriptor = -1};
     list_init(&server->devices.list);
+    nodes_init(&server->devices.nodes);
     server->users.config = &server->config;
     list_init(&server->users.list);
     server->jobs = (struct jobs){.config = &server->config,

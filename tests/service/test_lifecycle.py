@@ -212,6 +212,12 @@ def test_a_regular_file_in_the_place_of_the_socket(tmp_path):
     assert path.read_text() == "precious"
 
 
+def test_a_start_that_fails_early(tmp_path):
+    """Before there is any device, or a place where nodes join."""
+    status, said = start_refused("--listen", f"unix:{tmp_path}/fdserver.sock", "--trace", f"{tmp_path}/absent/trace")
+    assert status == 1 and "absent/trace" in said
+
+
 def test_a_live_servers_socket():
     with Daemon() as daemon:
         status, said = start_refused("--listen", f"unix:{daemon.path}")
