@@ -4,7 +4,8 @@
  * descriptor is not a sealed memfd of its size (refused at once); there is no memory for its
  * blocks, or the first worker cannot map it (the answer to register); another worker cannot (its
  * device's jobs that name it fail); a worker ends (its successor maps it again before the jobs that
- * name it continue); the client hangs up at any of these points. Each ends in settle(). */
+ * name it continue; on another node, register is answered with DEVICE_LOST if it still waits for
+ * that); the client hangs up at any of these points. Each ends in settle(). */
 #include "server/devices/region.h"
 
 #include "server/devices/device.h"
@@ -177,13 +178,22 @@ void region_worker_lost(struct device *device)
         mapping->state = REGION_UNMAPPED;
 }
 
+/* Its next worker maps it; but nothing waits for a node, which may never join again. */
+static bool register_is_lost(const struct region *region, const struct device *device)
+{
+    return region->registering && device->bridged && device->state != DEVICE_CLOSED;
+}
+
 void region_worker_gone(struct device *device)
 {
     /* One that goes is answered, and an answer may make others go: the scan begins anew. */
     for (struct list *link = device->regions.next; link != &device->regions;) {
         struct region *region = LIST_ENTRY(link, struct mapping, link)->region;
-        const bool goes = may_go(region);
-        settle(region);
+        const bool is_lost = register_is_lost(region, device), goes = is_lost || may_go(region);
+        if (is_lost)
+            refuse(region, STATUS_DEVICE_LOST, "the node that was to map the region has gone");
+        else
+            settle(region);
         link = goes ? device->regions.next : link->next;
     }
 }
