@@ -67,6 +67,12 @@ static bool refuses(const struct device *device, const struct demand *demand)
     return refuses;
 }
 
+/* A worker that has ended is back soon; a node, perhaps never. */
+static double down_cost(const struct device *device)
+{
+    return device_is_away(device) ? 2 : device->state != DEVICE_READY;
+}
+
 /* Devices whose workers are ready come first, and of them those that would not refuse it. */
 static struct device *cheapest(const struct demand *demand,
                                void (*cost_of)(double cost[5], const struct device *device,
@@ -79,7 +85,7 @@ static struct device *cheapest(const struct demand *demand,
         if (device->group)
             continue; /* group_if_larger() and choose() choose it */
         double cost[COSTS] = {
-            [COST_DOWN] = device->state != DEVICE_READY, [COST_REFUSES] = refuses(device, demand)};
+            [COST_DOWN] = down_cost(device), [COST_REFUSES] = refuses(device, demand)};
         cost_of(cost + COST_OWN, device, demand);
         if (!best || is_less(cost, least)) {
             best = device;
