@@ -10,6 +10,7 @@
 struct mapped {
     uint64_t region, bytes;
     uint8_t *memory;
+    bool is_known; /* to the worker: orders may name it */
 };
 
 struct due {
@@ -80,7 +81,7 @@ bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable)
         mmap(NULL, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, memfd, 0);
     if (at == MAP_FAILED)
         return false;
-    memory.items[memory.count++] = (struct mapped){region, bytes, at};
+    memory.items[memory.count++] = (struct mapped){region, bytes, at, region == PAYLOAD_ARENA};
     return true;
 }
 
@@ -164,6 +165,17 @@ static bool add_due(const struct channel_message *record, const struct payload *
     return true;
 }
 
+/* Of one that could not be mapped there comes no UNREGION. */
+static void worker_has_mapped(const struct channel_message *record)
+{
+    struct mapped *mapped = find_mapped(record->u.region.region);
+    if (!mapped || mapped->is_known)
+        return;
+    mapped->is_known = record->status == STATUS_OK;
+    if (!mapped->is_known)
+        payload_unmap(mapped->region);
+}
+
 bool payload_note(const struct channel_message *record)
 {
     struct payload payload = {0};
@@ -179,6 +191,9 @@ bool payload_note(const struct channel_message *record)
         due = find_due(record);
         if (due)
             *due = dues.items[--dues.count];
+        return true;
+    case CHANNEL_MAPPED:
+        worker_has_mapped(record);
         return true;
     default:
         return true;

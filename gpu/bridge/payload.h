@@ -32,6 +32,7 @@ int payload_memfd(uint64_t bytes);
 /* The payload of a record. False: it names memory that is not there. */
 bool payload_of(const struct channel_message *record, struct payload *payload);
 
-/* Remember what a DOWNLOAD or RUN is going to write, and forget it with its COPIED or FINISHED; of
- * other records it does nothing. False: no memory, or a place that is not there. */
+/* Remember what a DOWNLOAD or RUN is going to write, and forget it with its COPIED or FINISHED, and
+ * a region that the worker could not map with its MAPPED; of other records it does nothing. False:
+ * no memory, or a place that is not there. */
 bool payload_note(const struct channel_message *record);

@@ -115,6 +115,27 @@ TEST(test_a_run_brings_its_places, map, unmap)
     assert_true(payload_note(&job));
 }
 
+TEST(test_a_region_that_the_worker_cannot_map_is_forgotten, map, unmap)
+{
+    struct channel_message mapped = {.type = CHANNEL_MAPPED, .u.region.region = REGION},
+                           upload = copy(CHANNEL_UPLOAD, REGION, 0, 100, 1);
+    struct payload payload;
+    mapped.status = STATUS_OUT_OF_MEMORY;
+    assert_true(payload_note(&mapped));
+    assert_false(payload_of(&upload, &payload));
+}
+
+/* Whatever else is said of it. */
+TEST(test_a_region_that_the_worker_has_mapped_stays, map, unmap)
+{
+    struct channel_message mapped = {.type = CHANNEL_MAPPED, .u.region.region = REGION},
+                           upload = copy(CHANNEL_UPLOAD, REGION, 0, 100, 1);
+    assert_true(payload_note(&mapped));
+    mapped.status = STATUS_OUT_OF_MEMORY;
+    assert_true(payload_note(&mapped));
+    assert_int_equal(bytes_of(&upload), 100);
+}
+
 TEST(test_many_at_once, map, unmap)
 {
     for (uint64_t tag = 1; tag <= 1000; tag++) {
