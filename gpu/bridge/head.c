@@ -50,13 +50,17 @@ static uint8_t *take_block(const struct channel_message *record, int descriptor,
     return block;
 }
 
-/* Device memory of another worker is out of reach, which is the front's to know. */
-static void refuse_mailbox(const struct channel_message *record)
+/* Device memory of another worker is out of reach. A client may have sealed its memory so that it
+ * cannot be mapped. Either is the front's to know, and ends nothing. */
+static bool takes_region(const struct channel_message *record, int descriptor)
 {
-    bridge_tell(&(struct channel_message){.type = CHANNEL_MAPPED,
-                                          .status = STATUS_INTERNAL,
-                                          .u.region.region = record->u.region.region},
-                -1);
+    const uint64_t region = record->u.region.region;
+    if (!record->u.region.is_mailbox &&
+        payload_map(region, descriptor, record->u.region.bytes, record->u.region.writable))
+        return true;
+    const struct channel_message refused = bridge_cannot_map(region);
+    bridge_tell(&refused, -1);
+    return false;
 }
 
 static void take_record(struct channel_message *record, int descriptor)
@@ -66,17 +70,14 @@ static void take_record(struct channel_message *record, int descriptor)
     case CHANNEL_REFUSED:
         refuse(record->u.refused.text);
     case CHANNEL_ARENA:
-        bridge_map(PAYLOAD_ARENA, descriptor, record->u.arena.bytes, true);
+        if (!payload_map(PAYLOAD_ARENA, descriptor, record->u.arena.bytes, true))
+            bridge_end(EXIT_FAILURE, "an arena that cannot be mapped");
         has_joined = true;
         alarm(0);
         break;
     case CHANNEL_REGION:
-        if (record->u.region.is_mailbox) {
-            refuse_mailbox(record);
+        if (!takes_region(record, descriptor))
             return;
-        }
-        bridge_map(record->u.region.region, descriptor, record->u.region.bytes,
-                   record->u.region.writable);
         break;
     case CHANNEL_UNREGION:
         payload_unmap(record->u.region.region);

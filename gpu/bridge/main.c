@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -50,10 +51,12 @@ void bridge_tell(const struct channel_message *record, int descriptor)
         bridge_end(EXIT_FAILURE, "no memory for its records");
 }
 
-void bridge_map(uint64_t region, int memfd, uint64_t bytes, bool writable)
+struct channel_message bridge_cannot_map(uint64_t region)
 {
-    if (memfd < 0 || !payload_map(region, memfd, bytes, writable))
-        bridge_end(EXIT_FAILURE, "memory that cannot be mapped");
+    return (struct channel_message){.type = CHANNEL_MAPPED,
+                                    .status =
+                                        errno == ENOMEM ? STATUS_OUT_OF_MEMORY : STATUS_INTERNAL,
+                                    .u.region.region = region};
 }
 
 void bridge_note(const struct channel_message *record)

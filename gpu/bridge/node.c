@@ -53,13 +53,25 @@ static void take_record(struct channel_message *record, int descriptor)
     bridge_note(record);
 }
 
-/* ARENA, REGION: memory of the head's size, for the worker too. */
-static void open_memory(struct channel_message *record, uint64_t region, uint64_t bytes)
+/* ARENA, REGION: memory of the head's size, for the worker too. False: there is none. */
+static bool open_memory(struct channel_message *record, uint64_t region, uint64_t bytes)
 {
     const int memfd = payload_memfd(bytes);
-    bridge_map(region, memfd, bytes, true);
-    bridge_tell(record, memfd);
-    close(memfd);
+    const bool opened = payload_map(region, memfd, bytes, true);
+    if (opened)
+        bridge_tell(record, memfd);
+    if (memfd >= 0)
+        close(memfd);
+    return opened;
+}
+
+static void open_region(struct channel_message *record)
+{
+    const uint64_t region = record->u.region.region;
+    if (open_memory(record, region, record->u.region.bytes))
+        return;
+    const struct channel_message refused = bridge_cannot_map(region);
+    bridge_forward(&refused, NULL, 0);
 }
 
 static void tell_with_block(const struct frame *frame)
@@ -85,10 +97,11 @@ static void take_frame(struct frame *frame)
         bridge_end(0, NULL);
     case CHANNEL_ARENA:
         record->u.arena.threads = threads ? (uint32_t)strtoul(threads, NULL, 10) : 0;
-        open_memory(record, PAYLOAD_ARENA, record->u.arena.bytes);
+        if (!open_memory(record, PAYLOAD_ARENA, record->u.arena.bytes))
+            bridge_end(EXIT_FAILURE, "no memory for the arena");
         return;
     case CHANNEL_REGION:
-        open_memory(record, record->u.region.region, record->u.region.bytes);
+        open_region(record);
         return;
     case CHANNEL_UNREGION:
         payload_unmap(record->u.region.region);

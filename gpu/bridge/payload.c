@@ -1,5 +1,6 @@
 #include "gpu/bridge/payload.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,9 @@ bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable)
         return false;
     void *at =
         mmap(NULL, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, memfd, 0);
+    /* Before Linux 6.7, memory that is sealed against writing can be mapped only so. */
+    if (at == MAP_FAILED && !writable && (errno == EPERM || errno == EACCES))
+        at = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, memfd, 0);
     if (at == MAP_FAILED)
         return false;
     memory.items[memory.count++] = (struct mapped){region, bytes, at, region == PAYLOAD_ARENA};

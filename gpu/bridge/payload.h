@@ -22,8 +22,8 @@ struct payload {
 
 uint64_t payload_bytes(const struct payload *payload);
 
-/* Map the arena or a region. False: it cannot be. payload_unmap(): of a region that is not mapped
- * it does nothing. */
+/* Map the arena or a region. False: it cannot be; errno says why. payload_unmap(): of a region that
+ * is not mapped it does nothing. */
 bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable);
 void payload_unmap(uint64_t region);
 /* A memfd of that size, sealed as a region's; −1: there is none to be had. */

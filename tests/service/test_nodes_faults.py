@@ -1,6 +1,7 @@
 """What other parts of the service do while a node is away, and nodes and links that are at their limits."""
 
 import contextlib
+import fcntl
 import os
 import signal
 import threading
@@ -97,3 +98,23 @@ def test_an_end_that_is_slower_than_the_other_has_its_beats(way):
         assert region.array("f4", f.shape, f.nbytes).tobytes() == f.tobytes()
         assert entry(daemon)["generation"] == 1
         client.free(field)
+
+
+F_SEAL_FUTURE_WRITE = 0x10
+
+
+def test_a_region_that_no_bridge_can_map():
+    """Its jobs on a node get an error of their own; the node's device stays."""
+    with Daemon(device="host,n1/host") as daemon, daemon.client() as client:
+        f = wave(16, 16, 16)
+        region, other = Region.holding(client, f), Region.holding(client, f)
+        fcntl.fcntl(region.descriptor, fcntl.F_ADD_SEALS, F_SEAL_FUTURE_WRITE)
+        field = client.call("put", f=f, placement=LENT)["field"]
+        for _ in range(3):
+            assert client.refused("laplacian", f=region.place(like=f), placement=LENT).code == "INTERNAL"
+        assert client.out("laplacian", f=other.place(like=f), placement=LENT).shape == f.shape
+        assert client.get(field).tobytes() == f.tobytes()
+        client.free(field)
+        for each in region, other:
+            client.call("unregister", region=each.id)
+        assert entry(daemon)["generation"] == 1
