@@ -46,6 +46,8 @@ struct bridge_end {
     void (*take_frame)(struct frame *frame);
     /* Each BRIDGE_BEAT_MS. */
     void (*beat)(void);
+    /* While so many records wait for the channel, the stream is read no more. */
+    uint32_t records_most;
 };
 
 extern struct bridge bridge;

@@ -124,9 +124,13 @@ static _Noreturn void serve(const struct bridge_end *end)
             polls[0].events |= POLLIN;
         if (bridge.queue.count)
             polls[0].events |= POLLOUT;
-        polls[1].events = stream_waits(&bridge.stream) ? POLLIN | POLLOUT : POLLIN;
-        poll(polls, 2, more ? 0 : BRIDGE_BEAT_MS - (int)((now_us - beat_us) / 1000));
-        if (more || polls[1].revents & ~POLLOUT)
+        const bool takes = bridge.queue.count < end->records_most;
+        const bool writes = frames_waiting(&bridge.out) || stream_waits(&bridge.stream);
+        polls[1].events = (takes ? POLLIN : 0) | (writes ? POLLOUT : 0);
+        if (!polls[1].events)
+            polls[1].fd = -1; /* nor is its end of interest now */
+        poll(polls, 2, more && takes ? 0 : BRIDGE_BEAT_MS - (int)((now_us - beat_us) / 1000));
+        if (takes && (more || polls[1].revents & ~POLLOUT))
             more = take_frames(end);
         if (polls[0].revents & ~POLLOUT)
             take_records(end);

@@ -127,4 +127,5 @@ static void beat(void)
         bridge_end(EXIT_FAILURE, "the head is silent; its lease is over");
 }
 
-const struct bridge_end node_end = {take_record, take_frame, beat};
+/* The front bounds its orders, and the lease is over where nothing is read. */
+const struct bridge_end node_end = {take_record, take_frame, beat, .records_most = UINT32_MAX};
