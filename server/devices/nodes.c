@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { CONNECTIONS_AT_ONCE = 4 }; /* of a turn of the loop, which a flood is not to hold up */
+
 /* A bridge that has not joined. It is freed once the poll is closed and the process is reaped, or
  * the device's. */
 struct joining {
@@ -138,9 +140,11 @@ static bool begin(struct devices *devices, int connection)
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
     struct devices *devices = poll->data;
-    int connection;
     (void)status, (void)events;
-    while ((connection = accept4(devices->nodes.listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+    for (int i = 0; i < CONNECTIONS_AT_ONCE; i++) {
+        const int connection = accept4(devices->nodes.listener, NULL, NULL, SOCK_CLOEXEC);
+        if (connection < 0)
+            return;
         if (devices->nodes.count >= NODES_JOINING ||
             descriptors_are_few(devices->users, connection) || !begin(devices, connection))
             log_warning("a node's connection was closed: too many join, or nothing is left for it");
