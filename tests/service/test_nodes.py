@@ -170,7 +170,11 @@ def children(pid):
     """Processes that this one has started: pairs of a pid and a name."""
     tasks = pathlib.Path(f"/proc/{pid}/task").glob("*/children")
     pids = [pid for task in tasks for pid in task.read_text().split()]
-    return [(int(pid), pathlib.Path(f"/proc/{pid}/comm").read_text().strip()) for pid in pids]
+    found = []
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            found.append((int(pid), pathlib.Path(f"/proc/{pid}/comm").read_text().strip()))
+    return found
 
 
 def test_nothing_waits_for_a_node_that_is_not_there():
