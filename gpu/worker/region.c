@@ -77,7 +77,7 @@ static void map_region(const struct regions *regions, struct region *region)
 
 static void unmap(const struct regions *regions, struct region *region)
 {
-    if (region->is_mailbox) {
+    if (region->memory && region->is_mailbox) {
         regions->backend->unimport(region->memory, region->bytes);
     } else if (region->memory) {
         if (regions->backend->unpin)
@@ -85,6 +85,15 @@ static void unmap(const struct regions *regions, struct region *region)
         munmap(region->memory, region->bytes);
     }
     free(region);
+}
+
+/* It is mapped, or could not be: regions_mapped() tells of it. */
+static void note_mapped(struct regions *regions, struct region *region)
+{
+    pthread_mutex_lock(&regions->mutex);
+    list_push(&regions->mapped, &region->link);
+    pthread_mutex_unlock(&regions->mutex);
+    wake_send(regions->wake);
 }
 
 static void *mapper(void *argument)
@@ -103,10 +112,7 @@ static void *mapper(void *argument)
             continue;
         }
         map_region(regions, region);
-        pthread_mutex_lock(&regions->mutex);
-        list_push(&regions->mapped, &region->link);
-        pthread_mutex_unlock(&regions->mutex);
-        wake_send(regions->wake);
+        note_mapped(regions, region);
     }
 }
 
@@ -147,11 +153,24 @@ void regions_free(struct regions *regions)
     ids_free(&regions->ids);
 }
 
-bool regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writable, int memfd)
+/* Memory that a worker has exported: here, since the device is this thread's. */
+static void import(struct regions *regions, struct region *region)
+{
+    const struct backend *backend = regions->backend;
+    if (backend->import)
+        region->memory = backend->import(region->memfd, region->bytes);
+    region->status = region->memory ? STATUS_OK : STATUS_INTERNAL;
+    close(region->memfd);
+    note_mapped(regions, region);
+}
+
+bool regions_map(struct regions *regions, const struct channel_message *message, int memfd)
 {
     enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
-    if (!rights_sealed(memfd, SEALS, bytes))
-        worker_broken("a REGION without a sealed memfd of its size", id);
+    const uint64_t id = message->u.region.region, bytes = message->u.region.bytes;
+    const bool is_mailbox = message->u.region.is_mailbox != 0;
+    if (is_mailbox ? memfd < 0 : !rights_sealed(memfd, SEALS, bytes))
+        worker_broken("a REGION without its memory, or without a sealed memfd of its size", id);
     if (id == 0 || ids_find(&regions->ids, id))
         worker_broken("a REGION that is there already", id);
     struct region *region = calloc(1, sizeof *region);
@@ -160,11 +179,15 @@ bool regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writ
         close(memfd);
         return false;
     }
-    region->id = id;
-    region->bytes = bytes;
-    region->writable = writable;
-    region->memfd = memfd;
-    order(regions, region);
+    *region = (struct region){.id = id,
+                              .bytes = bytes,
+                              .writable = message->u.region.writable != 0,
+                              .is_mailbox = is_mailbox,
+                              .memfd = memfd};
+    if (is_mailbox)
+        import(regions, region);
+    else
+        order(regions, region);
     return true;
 }
 
@@ -182,30 +205,6 @@ void regions_unmap(struct regions *regions, uint64_t id)
     }
     region->goes = true;
     order(regions, region);
-}
-
-bool regions_import(struct regions *regions, uint64_t id, uint64_t bytes, int descriptor)
-{
-    if (id == 0 || ids_find(&regions->ids, id) || descriptor < 0)
-        worker_broken("a REGION that is there already, or has no memory", id);
-    struct region *region = calloc(1, sizeof *region);
-    void *memory =
-        region && regions->backend->import ? regions->backend->import(descriptor, bytes) : NULL;
-    if (memory && ids_add(&regions->ids, id, region)) {
-        *region = (struct region){.id = id,
-                                  .bytes = bytes,
-                                  .writable = true,
-                                  .answered = true,
-                                  .is_mailbox = true,
-                                  .status = STATUS_OK,
-                                  .memory = memory,
-                                  .memfd = -1};
-        return true;
-    }
-    if (memory)
-        regions->backend->unimport(memory, bytes);
-    free(region);
-    return false;
 }
 
 bool regions_mapped(struct regions *regions, uint64_t *id, enum status *status)

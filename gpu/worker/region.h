@@ -51,12 +51,9 @@ bool regions_init(struct regions *regions, const struct backend *backend, int wa
 /* No region has a user. Waits for the mapper. */
 void regions_free(struct regions *regions);
 
-/* REGION: begin to map one; takes the descriptor. False: there is no memory for it, and it is
- * forgotten. */
-bool regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writable, int memfd);
-/* REGION of a mailbox: map it at once; the descriptor stays the caller's. False: this device cannot
- * reach it, or no memory. */
-bool regions_import(struct regions *regions, uint64_t id, uint64_t bytes, int descriptor);
+/* REGION: begin to map one, or map a mailbox; takes the descriptor. False: there is no memory for
+ * it, and it is forgotten. */
+bool regions_map(struct regions *regions, const struct channel_message *message, int memfd);
 /* UNREGION. */
 void regions_unmap(struct regions *regions, uint64_t id);
 /* The next region that is mapped, or could not be, to be answered: *id and *status. One that could

@@ -39,17 +39,8 @@ static void answer_mapped(struct worker *worker, uint64_t id, enum status status
 
 void store_map(struct worker *worker, const struct channel_message *message, int memfd)
 {
-    const uint64_t id = message->u.region.region;
-    if (message->u.region.is_mailbox) {
-        const bool mapped = regions_import(&worker->regions, id, message->u.region.bytes, memfd);
-        if (memfd >= 0)
-            close(memfd);
-        answer_mapped(worker, id, mapped ? STATUS_OK : STATUS_INTERNAL);
-        return;
-    }
-    if (!regions_map(&worker->regions, id, message->u.region.bytes, message->u.region.writable,
-                     memfd))
-        answer_mapped(worker, id, STATUS_OUT_OF_MEMORY);
+    if (!regions_map(&worker->regions, message, memfd))
+        answer_mapped(worker, message->u.region.region, STATUS_OUT_OF_MEMORY);
 }
 
 void store_answer_mapped(struct worker *worker)

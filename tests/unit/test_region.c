@@ -57,7 +57,8 @@ static void map(struct regions *regions, uint64_t id, int value)
     static char bytes[BYTES];
     memset(bytes, value, sizeof bytes);
     assert_int_equal(pwrite(file, bytes, sizeof bytes, 0), BYTES);
-    assert_true(regions_map(regions, id, BYTES, false, file));
+    const struct channel_message message = {.u.region = {.region = id, .bytes = BYTES}};
+    assert_true(regions_map(regions, &message, file));
     struct pollfd mapped = {.fd = regions->wake, .events = POLLIN};
     assert_int_equal(poll(&mapped, 1, PATIENCE_MS), 1);
     wake_take(regions->wake);
