@@ -1,17 +1,11 @@
 #include "server/devices/mailbox.h"
 
 #include "base/log.h"
-#include "server/devices/group.h"
+#include "server/devices/device.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static struct group *group_of(const struct device *device)
-{
-    struct device *found = group_find(device->devices);
-    return found ? found->group : NULL;
-}
 
 bool mailbox_open(struct device *device)
 {
@@ -123,11 +117,9 @@ uint64_t mailbox_slot_number(const struct slab *slot)
 
 struct slab *mailbox_slot(const struct device *device, uint64_t number)
 {
-    const struct group *group = group_of(device);
-    const uint64_t member = number / MAILBOX_SLOTS;
-    for (uint32_t i = 0; group && i < group->count; i++)
-        if (group->member[i]->number == member && group->member[i]->mailbox)
-            return &group->member[i]->mailbox->slot[number % MAILBOX_SLOTS];
+    LIST_EACH (const struct device, member, &device->devices->list, link)
+        if (member->number == number / MAILBOX_SLOTS && member->mailbox)
+            return &member->mailbox->slot[number % MAILBOX_SLOTS];
     return NULL;
 }
 
@@ -146,22 +138,18 @@ static void tell(struct mailbox *mailbox, struct device *device)
 
 static void tell_all(struct mailbox *mailbox)
 {
-    const struct group *group = group_of(mailbox->device);
-    for (uint32_t i = 0; group && i < group->count; i++) {
-        struct device *member = group->member[i];
-        if (member->state == DEVICE_READY && mailbox->known[member->number] == MAILBOX_UNTOLD)
+    LIST_EACH (struct device, member, &mailbox->device->devices->list, link)
+        if (member->mailbox && member->state == DEVICE_READY &&
+            mailbox->known[member->number] == MAILBOX_UNTOLD)
             tell(mailbox, member);
-    }
 }
 
 /* The workers that have mapped it unmap it. */
 static void untell_all(struct mailbox *mailbox)
 {
-    const struct group *group = group_of(mailbox->device);
-    for (uint32_t i = 0; group && i < group->count; i++) {
-        struct device *member = group->member[i];
-        const struct channel_message message = {.type = CHANNEL_UNREGION,
-                                                .u.region.region = mailbox->region};
+    const struct channel_message message = {.type = CHANNEL_UNREGION,
+                                            .u.region.region = mailbox->region};
+    LIST_EACH (struct device, member, &mailbox->device->devices->list, link) {
         if (mailbox->known[member->number] == MAILBOX_MAPPED)
             device_tell(member, &message, NULL);
         mailbox->known[member->number] = MAILBOX_UNTOLD;
@@ -195,26 +183,25 @@ static void settle(struct mailbox *mailbox)
 
 void mailbox_worker_ready(struct device *device)
 {
-    const struct group *group = group_of(device);
-    if (!device->mailbox || !group)
+    if (!device->mailbox)
         return;
     settle(device->mailbox);
-    for (uint32_t i = 0; i < group->count; i++)
-        if (group->member[i]->mailbox && group->member[i]->mailbox->state == MAILBOX_OPEN)
-            tell_all(group->member[i]->mailbox);
+    LIST_EACH (const struct device, member, &device->devices->list, link)
+        if (member->mailbox && member->mailbox->state == MAILBOX_OPEN)
+            tell_all(member->mailbox);
 }
 
 void mailbox_worker_lost(struct device *device)
 {
-    const struct group *group = group_of(device);
     struct mailbox *own = device->mailbox;
-    if (!own || !group) /* the front is leaving */
+    if (!own || device->state == DEVICE_CLOSED) /* the front is leaving */
         return;
-    for (uint32_t i = 0; i < group->count; i++) {
-        struct mailbox *mailbox = group->member[i]->mailbox;
-        mailbox->known[device->number] = MAILBOX_UNTOLD;
-        if (mailbox != own)
-            settle(mailbox);
+    LIST_EACH (const struct device, member, &device->devices->list, link) {
+        if (!member->mailbox)
+            continue;
+        member->mailbox->known[device->number] = MAILBOX_UNTOLD;
+        if (member != device)
+            settle(member->mailbox);
     }
     close_descriptor(own);
     own->state = own->state == MAILBOX_NONE ? MAILBOX_NONE : MAILBOX_LEAVING;
@@ -238,9 +225,8 @@ void mailbox_opened(struct device *device, const struct channel_message *message
 
 bool mailbox_mapped(struct device *device, uint64_t region, enum status status)
 {
-    const struct group *group = group_of(device);
-    for (uint32_t i = 0; group && i < group->count; i++) {
-        struct mailbox *mailbox = group->member[i]->mailbox;
+    LIST_EACH (const struct device, member, &device->devices->list, link) {
+        struct mailbox *mailbox = member->mailbox;
         if (!mailbox || mailbox->region != region || mailbox->known[device->number] != MAILBOX_TOLD)
             continue;
         mailbox->known[device->number] =
@@ -248,7 +234,7 @@ bool mailbox_mapped(struct device *device, uint64_t region, enum status status)
         settle(mailbox);
         if (status != STATUS_OK)
             log_warning("%s cannot reach memory of %s; copies go through the host", device->name,
-                        group->member[i]->name);
+                        member->name);
         return true;
     }
     return false;
