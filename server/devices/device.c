@@ -442,6 +442,7 @@ void device_close_all(struct devices *devices)
             continue;
         device->state = DEVICE_CLOSED;
         if (device->group) {
+            devices->group = NULL;
             leave(device);
             continue;
         }

@@ -93,6 +93,7 @@ struct devices {
     int child_signal; /* the descriptor of SIGCHLD, … */
     uv_poll_t ended;  /* … and its watch */
     bool has_gpu;
+    struct device *group;             /* the one that is a group (group.h); NULL: there is none */
     uint64_t heard_ns;                /* when a worker last sent something */
     uint64_t last_array, last_region; /* numbers given on the channels, */
     uint64_t last_part;               /* and to orders to members of a group */

@@ -344,14 +344,6 @@ bool group_cuts(const struct device *group, const struct array_type *type)
     return type->dimensions && subdomain_fits(type->shape[0], group->group->count);
 }
 
-struct device *group_find(const struct devices *devices)
-{
-    LIST_EACH (struct device, device, &devices->list, link)
-        if (device->group)
-            return device;
-    return NULL;
-}
-
 /* Become ready if all members are. */
 static void become_ready(struct device *device)
 {
@@ -373,7 +365,7 @@ static void become_ready(struct device *device)
 /* The group that the device is a member of; NULL: none. */
 static struct device *group_of(const struct device *member)
 {
-    struct device *device = group_find(member->devices);
+    struct device *device = member->devices->group;
     for (uint32_t i = 0; device && i < device->group->count; i++)
         if (device->group->member[i] == member)
             return device;
@@ -451,6 +443,7 @@ bool group_open(struct devices *devices)
     *own = group;
     list_init(&own->runs);
     device->group = own;
+    devices->group = device;
     memcpy(device->info.kind, group.member[0]->info.kind, sizeof device->info.kind);
     become_ready(device);
     for (uint32_t i = 0; i < own->count; i++)

@@ -42,9 +42,6 @@ void group_free(struct device *device);
 /* Are arrays of that type thick enough to be cut there? */
 bool group_cuts(const struct device *group, const struct array_type *type);
 
-/* The devices' group; NULL: there is none. */
-struct device *group_find(const struct devices *devices);
-
 /* The front's memory that an order to the group takes until it has ended: its task's charge. */
 uint64_t group_run_bytes(const struct group *group);
 

@@ -257,7 +257,7 @@ static void free_closed(struct io *io)
 static void on_end(uv_prepare_t *handle)
 {
     struct io *io = handle->data;
-    struct device *group = group_find(io->jobs->devices);
+    struct device *group = io->jobs->devices->group;
     serve_users(io);
     if (group) /* orders that it finishes, cancelled ones among them, are answered in this turn */
         group_flush(group);

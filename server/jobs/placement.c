@@ -100,7 +100,7 @@ static struct device *cheapest(const struct demand *demand,
 static struct device *group_if_larger(const struct demand *demand, struct device *device,
                                       const struct array_type *type)
 {
-    struct device *group = group_find(device->devices);
+    struct device *group = device->devices->group;
     const uint64_t bytes = demand->new_bytes + demand->result_bytes + copied_bytes(demand, device);
     return group && !field_fits(device, bytes) && group_cuts(group, type) && !refuses(group, demand)
                ? group
@@ -355,7 +355,7 @@ static bool takes(const struct client *client, struct request *request, const st
 static struct device *choose(struct client *client, struct request *request,
                              const struct demand *demand, struct failure *failure)
 {
-    struct device *group = group_find(client->jobs->devices);
+    struct device *group = client->jobs->devices->group;
     const struct array_type *type = type_of(demand, request);
     const char *placement = request->placement;
     if (request->distribute && *placement) {

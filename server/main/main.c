@@ -187,7 +187,7 @@ static void serve_if_settled(struct server *server)
     LIST_EACH (const struct device, other, &server->devices.list, link)
         if (!other->group && !other->bridged && !other->once_ready)
             return;
-    if (!group_find(&server->devices) && !group_open(&server->devices))
+    if (!server->devices.group && !group_open(&server->devices))
         server_stop(server, EXIT_START);
     else
         serve_clients(server);
