@@ -408,7 +408,7 @@ bool admission_take(struct task *task, struct request *request, const struct upl
     if (task->kind == TASK_OPERATOR ? !take_operators(task, request, upload, failure)
                                     : !take_transfer(task->op, request, upload, failure))
         return false;
-    const uint64_t orders = task->script ? task->script->program.count : 1;
+    const uint64_t orders = task->script ? task->script->count : 1;
     if (task->device->group &&
         !task_charge(task, orders * group_run_bytes(task->device->group), failure))
         return false;

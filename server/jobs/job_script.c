@@ -84,7 +84,7 @@ struct script_needs script_needs(const struct request *request, const struct job
 
 static struct action *add(struct task *task, enum action_kind kind, bool waits, uint32_t op)
 {
-    struct action *action = program_add(&task->script->program, kind, waits);
+    struct action *action = script_add(task->script, kind, waits);
     action->op = op;
     return action;
 }
@@ -128,26 +128,25 @@ static uint64_t rounds_ahead(const struct task *task)
 static void compose(struct task *task, uint64_t ahead, bool cut)
 {
     struct script *script = task->script;
-    struct program *program = &script->program;
     const bool has_steps = job_has_steps(&task->op->job);
     for (uint32_t i = 0; i < task->count; i++)
         if (job_measures(&task->op[i].job))
             add(task, ACTION_COEFFICIENT, false, i);
-    if (program->count)
+    if (script->count)
         add(task, ACTION_JUDGE, true, 0);
     if (cut) {
-        const uint32_t from = program->count;
+        const uint32_t from = script->count;
         add(task, ACTION_SEGMENT, true, 0);
         add(task, ACTION_SNAPSHOT, true, 0);
-        program_repeat(program, from, (task->op->job.steps - 1) / script->every);
+        script_repeat(script, from, (task->op->job.steps - 1) / script->every);
     }
     /* Before the result may come to lie in the input's place. */
     if (script->estimates && !has_steps)
         add(task, ACTION_FINER, false, 0);
-    const uint32_t first = program->count;
+    const uint32_t first = script->count;
     add_rounds(task, ahead, cut);
     if (task->repeat > ahead)
-        program_repeat(program, first, task->repeat / ahead);
+        script_repeat(script, first, task->repeat / ahead);
     add_rounds(task, task->repeat % ahead, false);
     if (script->estimates && has_steps) {
         add(task, ACTION_SAME, goes_alone(task, 0), 0);
@@ -192,11 +191,11 @@ static bool take_block(struct task *task, struct failure *failure)
 /* With room for so many actions; NULL with the failure set. */
 static struct script *new_script(struct task *task, uint64_t actions, struct failure *failure)
 {
-    if (!task_charge(task, sizeof(struct script) + actions * sizeof(struct action), failure))
+    const uint64_t bytes = sizeof(struct script) + actions * sizeof(struct action);
+    if (!task_charge(task, bytes, failure))
         return NULL;
-    struct script *script = calloc(1, sizeof *script);
-    if (!script || !program_init(&script->program, (uint32_t)actions)) {
-        free(script);
+    struct script *script = calloc(1, bytes);
+    if (!script) {
         failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
         return NULL;
     }
@@ -266,7 +265,6 @@ void script_free(struct script *script)
     if (!script)
         return;
     script_release(script);
-    program_free(&script->program);
     free(script);
 }
 

@@ -5,12 +5,20 @@
  *   measure κ, judge │ (segment, snapshot) … │ runs … │ estimates, measures │ copies to regions
  *
  * A script works in the task's arrays, and owns a few more. Only a single operator has segments and
- * a report. */
+ * a report.
+ *
+ * Its actions go in a row, some of them again and again, each begun as soon as those before it
+ * allow:
+ *
+ *   action 0 … from − 1 │ from … to − 1, `rounds` times │ to … count − 1
+ */
 #pragma once
 
 #include "protocol/reply.h"
+#include "server/devices/device.h"
 #include "server/devices/field.h"
-#include "server/jobs/program.h"
+
+#include <assert.h>
 
 struct requirements;
 
@@ -23,8 +31,36 @@ enum {
     SCRIPT_ARRAYS = SCRIPT_WORK + AXIS_COUNT
 };
 
+enum action_kind {
+    ACTION_COEFFICIENT, /* measures κ */
+    ACTION_JUDGE,       /* judges the time step by the measured κ: it ends as it begins */
+    ACTION_SEGMENT,     /* some of the time steps */
+    ACTION_SNAPSHOT,    /* of what the order before it has left */
+    ACTION_RUN,         /* the rest of the time steps, or the job as it is */
+    ACTION_SAME,        /* one more time step from the result, … */
+    ACTION_FINER,       /* … the same with accuracy + 2; of other operators all of the job */
+    ACTION_VALUES,      /* measures a component of the result, … */
+    ACTION_DISTANCES,   /* … and how far the estimate is from it */
+    ACTION_WRITE        /* copies one to its place in a region */
+};
+
+struct action {
+    enum action_kind kind;
+    bool waits; /* until every action before it has ended; others may overlap, since
+                   a worker keeps orders of one array in their order */
+    bool under_way, ends_round;
+    int component;
+    uint32_t op;        /* of the task */
+    struct order order; /* of all kinds but ACTION_JUDGE and ACTION_SNAPSHOT */
+    struct job job;     /* the order's, where it is not the operator's */
+};
+
 struct script {
-    struct program program;
+    uint32_t count, next;
+    uint32_t from, to;
+    uint64_t rounds, round;
+    uint32_t under_way;     /* actions */
+    bool broken;            /* no further action begins */
     struct failure failure; /* why it is broken */
     /* Segments. */
     enum snapshot snapshot;
@@ -37,6 +73,7 @@ struct script {
     struct field *array[SCRIPT_ARRAYS]; /* referenced */
     uint8_t *block; /* of the estimates' jobs, owned; NULL: the operator's, or none */
     struct reply_report report[AXIS_COUNT];
+    struct action action[]; /* count of them */
 };
 
 /* The script of an operator's request, if any is wanted, and its arrays: so many of the size of the
@@ -80,3 +117,62 @@ void script_snapshot_ended(struct task *task);
 bool script_stop(struct task *task);
 /* The task has no result: mark the fields that it wrote as torn. */
 void script_tear(struct task *task);
+
+/* --- which action is next: bookkeeping alone --- */
+
+/* A new action, the last; there is room for it. Zeroed but for its kind. */
+static inline struct action *script_add(struct script *script, enum action_kind kind, bool waits)
+{
+    struct action *action = &script->action[script->count++];
+    action->kind = kind;
+    action->waits = waits;
+    return action;
+}
+
+/* The actions from `from` to the last one are done `rounds` times; 0: never. Call it once. */
+static inline void script_repeat(struct script *script, uint32_t from, uint64_t rounds)
+{
+    script->from = from;
+    script->to = script->count;
+    script->rounds = rounds;
+    if (rounds == 0 && script->next == from)
+        script->next = script->to;
+}
+
+/* After the action before: round again, or past what is never done. */
+static inline void script_advance(struct script *script)
+{
+    script->next++;
+    if (script->next == script->to && script->to > script->from && ++script->round < script->rounds)
+        script->next = script->from;
+    else if (script->next == script->from && script->rounds == 0)
+        script->next = script->to;
+}
+
+/* The action to begin now, which is under way from here on; NULL: none, for now. */
+static inline struct action *script_next(struct script *script)
+{
+    if (script->broken || script->next == script->count)
+        return NULL;
+    struct action *action = &script->action[script->next];
+    if (action->under_way || (action->waits && script->under_way))
+        return NULL;
+    action->under_way = true;
+    script->under_way++;
+    script_advance(script);
+    return action;
+}
+
+/* One has ended. */
+static inline void script_action_ended(struct script *script, struct action *action)
+{
+    assert(action->under_way);
+    action->under_way = false;
+    script->under_way--;
+}
+
+/* Is nothing under way, and nothing left to do? */
+static inline bool script_is_done(const struct script *script)
+{
+    return !script->under_way && (script->broken || script->next == script->count);
+}

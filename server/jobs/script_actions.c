@@ -103,12 +103,12 @@ static void set_order(struct task *task, struct action *action)
     }
 }
 
-/* The time steps of the jobs whose κ the program begins with measuring. */
+/* The time steps of the jobs whose κ the script begins with measuring. */
 static bool judge(struct task *task)
 {
     struct failure *failure = &task->script->failure;
-    for (const struct action *action = task->script->program.action;
-         action->kind == ACTION_COEFFICIENT; action++) {
+    for (const struct action *action = task->script->action; action->kind == ACTION_COEFFICIENT;
+         action++) {
         struct op *op = &task->op[action->op];
         const struct measured *k = &action->order.measured;
         if (request_job_measured(&op->job, op->cfl, k->nan > 0 ? NAN : k->min, k->max,
@@ -133,7 +133,7 @@ static bool publish(struct task *task)
         script->array[SCRIPT_FRESH] = NULL;
         field_access(field, &script->access, task, false); /* nobody else has heard of it */
         script->reached = field;
-        if (script->program.round < script->program.rounds)
+        if (script->round < script->rounds)
             script->array[SCRIPT_FRESH] =
                 field_new(task->device, task->user, &task->op->type, failure);
     }
@@ -182,7 +182,7 @@ static bool take_snapshot(struct task *task, struct action *action)
             withdraw_taken(script);
         return told;
     }
-    program_ended(&script->program, action); /* nobody is there to be told */
+    script_action_ended(script, action); /* nobody is there to be told */
     return true;
 }
 
@@ -200,19 +200,19 @@ static bool begin(struct task *task, struct action *action)
         task_order(task, &action->order, ++task->jobs->last_task);
         return true;
     }
-    program_ended(&script->program, action);
+    script_action_ended(script, action);
     return ok;
 }
 
 void script_go_on(struct task *task)
 {
     struct script *script = task->script;
-    for (struct action *action; (action = program_next(&script->program));)
+    for (struct action *action; (action = script_next(script));)
         if (!begin(task, action))
-            script->program.broken = true;
-    if (!program_is_done(&script->program))
+            script->broken = true;
+    if (!script_is_done(script))
         return;
-    if (script->program.broken)
+    if (script->broken)
         task_fail_with(task, &script->failure);
     else
         task_succeed(task);
@@ -277,21 +277,21 @@ static void note(struct task *task, struct action *action)
 
 static void cancel_orders(const struct task *task)
 {
-    struct program *program = &task->script->program;
-    program->broken = true;
-    for (uint32_t i = 0; i < program->count; i++)
-        if (program->action[i].order.id)
-            device_cancel(task->device, &program->action[i].order);
+    struct script *script = task->script;
+    script->broken = true;
+    for (uint32_t i = 0; i < script->count; i++)
+        if (script->action[i].order.id)
+            device_cancel(task->device, &script->action[i].order);
 }
 
 void script_order_ended(struct task *task, struct order *order, enum status status)
 {
     struct script *script = task->script;
     struct action *action = LIST_ENTRY(order, struct action, order);
-    program_ended(&script->program, action);
+    script_action_ended(script, action);
     if (status == STATUS_OK)
         note(task, action);
-    if (status == STATUS_OK || script->program.broken)
+    if (status == STATUS_OK || script->broken)
         return;
     failure_set(&script->failure, status, NULL, "%s", status_text(status));
     cancel_orders(task);
@@ -299,11 +299,11 @@ void script_order_ended(struct task *task, struct order *order, enum status stat
 
 void script_snapshot_ended(struct task *task)
 {
-    struct program *program = &task->script->program;
+    struct script *script = task->script;
     schedule_rest(&task->entry, false);
-    for (uint32_t i = 0; i < program->count; i++)
-        if (program->action[i].kind == ACTION_SNAPSHOT && program->action[i].under_way)
-            program_ended(program, &program->action[i]);
+    for (uint32_t i = 0; i < script->count; i++)
+        if (script->action[i].kind == ACTION_SNAPSHOT && script->action[i].under_way)
+            script_action_ended(script, &script->action[i]);
 }
 
 bool script_stop(struct task *task)
@@ -313,7 +313,7 @@ bool script_stop(struct task *task)
         withdraw_taken(task->script);
     if (!task->reply)
         script_snapshot_ended(task);
-    return task->script->program.under_way > 0;
+    return task->script->under_way > 0;
 }
 
 void script_tear(struct task *task)

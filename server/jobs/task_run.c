@@ -362,7 +362,7 @@ void task_part_ended(struct task *task)
     struct device *device = task->device;
     if (!task->stop)
         script_go_on(task);
-    else if (!task->script->program.under_way)
+    else if (!task->script->under_way)
         task_fail_stopped(task);
     task_dispatch(device); /* it may rest now */
 }
