@@ -4,7 +4,6 @@
 
 #include <msgpack.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void check(bool holds)
 {

@@ -1,6 +1,7 @@
 #include "tests/lib/fill.h"
 
 #include "gpu/host/share.h"
+#include "tests/lib/random_job.h"
 
 struct filling {
     enum dtype dtype;
@@ -15,11 +16,7 @@ static void fill_part(void *context, int64_t from, int64_t to)
         uint64_t h = ((uint64_t)i + filling->key) * UINT64_C(0x9e3779b97f4a7c15);
         h ^= h >> 29;
         h *= UINT64_C(0xbf58476d1ce4e5b9);
-        const double value = (double)(h >> 11) * 0x1p-52 - 1;
-        if (filling->dtype == DTYPE_F32)
-            ((float *)filling->array)[i] = (float)value;
-        else
-            ((double *)filling->array)[i] = value;
+        element_set(filling->dtype, filling->array, (uint64_t)i, (double)(h >> 11) * 0x1p-52 - 1);
     }
 }
 

@@ -140,18 +140,21 @@ static void random_candidate(struct random *random, uint64_t max_points, struct 
     }
 }
 
+bool job_is_valid(const struct job *job)
+{
+    struct failure failure = {.code = STATUS_OK};
+    return job_check(job, INFINITY, &failure);
+}
+
 void random_job(struct random *random, uint64_t max_points, struct job *job)
 {
-    struct failure failure;
-    do {
+    do
         random_candidate(random, max_points, job);
-        failure = (struct failure){.code = STATUS_OK};
-    } while (!job_check(job, INFINITY, &failure));
+    while (!job_is_valid(job));
 }
 
 void random_column_job(struct random *random, uint64_t max_batch, struct job *job)
 {
-    struct failure failure;
     do {
         do
             random_job(random, 4000, job);
@@ -160,8 +163,7 @@ void random_column_job(struct random *random, uint64_t max_batch, struct job *jo
         job->n[AXIS_Y] = 10 + random_below(random, 60);
         job->n[AXIS_Z] = 1 + random_below(random, 20);
         job->batch = 1 + random_below(random, max_batch);
-        failure = (struct failure){.code = STATUS_OK};
-    } while (!job_check(job, INFINITY, &failure));
+    } while (!job_is_valid(job));
 }
 
 /* The number of a side: one, or where it may be an array at times that. */
@@ -277,27 +279,23 @@ static void *random_coordinates(struct random *random, struct job *job)
 
 void random_table_job(struct random *random, uint64_t max_points, struct job *job, void **block)
 {
-    struct failure failure;
-    do {
+    do
         random_table_candidate(random, max_points, job);
-        failure = (struct failure){.code = STATUS_OK};
-    } while (!job_check(job, INFINITY, &failure) || job_is_plain(job));
+    while (!job_is_valid(job) || job_is_plain(job));
     *block = random_coordinates(random, job);
 }
 
 void random_indexed_job(struct random *random, struct job *job, void **block)
 {
-    struct failure failure;
     do {
         random_table_candidate(random, 1000, job);
-        failure = (struct failure){.code = STATUS_OK};
         job->n[AXIS_X] = random_below(random, 2) ? 4 * (3 + random_below(random, 80))
                                                  : 12 + random_below(random, 320);
         job->n[AXIS_Y] = 12 + random_below(random, 30);
         job->n[AXIS_Z] = 12 + random_below(random, 20);
     } while (job->axes < AXIS_COUNT || !job->more.coordinates || job->more.coefficient ||
              (job->operator_id != OPERATOR_LAPLACIAN && job->operator_id != OPERATOR_DIFFUSION) ||
-             !job_check(job, INFINITY, &failure));
+             !job_is_valid(job));
     *block = random_coordinates(random, job);
 }
 
@@ -323,10 +321,7 @@ void random_operands(struct random *random, const struct job *job, struct operan
         for (uint64_t k = 0; k < points; k++) {
             const double value = i == OPERAND_COEFFICIENT ? random_between(random, 0.1, 2)
                                                           : random_between(random, -0.5, 1);
-            if (job->dtype == DTYPE_F32)
-                ((float *)array)[k] = (float)value;
-            else
-                ((double *)array)[k] = value;
+            element_set(job->dtype, array, k, value);
         }
     }
 }
@@ -367,10 +362,7 @@ void random_field(struct random *random, const struct job *job, void *field)
             value = -0.0;
         else if (kind == 2)
             value *= job->dtype == DTYPE_F32 ? 0x1p-130 : 0x1p-1030;
-        if (job->dtype == DTYPE_F32)
-            ((float *)field)[i] = (float)value;
-        else
-            ((double *)field)[i] = value;
+        element_set(job->dtype, field, i, value);
     }
 }
 
@@ -380,10 +372,7 @@ void random_exceptions(struct random *random, const struct job *job, void *field
     for (uint64_t left = random_below(random, 4); left > 0; left--) {
         const uint64_t i = random_below(random, job_points(job));
         const double value = values[random_below(random, 3)];
-        if (job->dtype == DTYPE_F32)
-            ((float *)field)[i] = (float)value;
-        else
-            ((double *)field)[i] = value;
+        element_set(job->dtype, field, i, value);
     }
 }
 

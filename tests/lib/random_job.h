@@ -12,6 +12,18 @@ struct random {
     uint64_t state;
 };
 
+/* job_check(), without a limit to its work. */
+bool job_is_valid(const struct job *job);
+
+/* Element i of an array becomes the value, rounded to the array's type. */
+static inline void element_set(enum dtype dtype, void *array, uint64_t i, double value)
+{
+    if (dtype == DTYPE_F32)
+        ((float *)array)[i] = (float)value;
+    else
+        ((double *)array)[i] = value;
+}
+
 /* plan_init() of a plan that lives until the process ends. */
 void plan_make(struct plan *plan, const struct job *job);
 

@@ -2,7 +2,6 @@
 
 #include "numerics/adi.h"
 #include "numerics/stage.h"
-#include "numerics/job_check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -82,11 +81,9 @@ static void random_adi_candidate(struct random *random, uint64_t max_points, str
 
 void random_adi_job(struct random *random, uint64_t max_points, struct job *job)
 {
-    struct failure failure;
-    do {
+    do
         random_adi_candidate(random, max_points, job);
-        failure = (struct failure){.code = STATUS_OK};
-    } while (!job_check(job, INFINITY, &failure));
+    while (!job_is_valid(job));
 }
 
 /* One stage at all points. */
@@ -144,7 +141,6 @@ void reference_adi(const struct plan *plan, const struct operands *operands, con
 
 void random_scheme_job(struct random *random, uint64_t max_points, struct job *job)
 {
-    struct failure failure;
     void *block;
     if (random_below(random, 2)) {
         random_adi_job(random, max_points, job);
@@ -158,8 +154,7 @@ void random_scheme_job(struct random *random, uint64_t max_points, struct job *j
         job->more.scheme = (uint8_t)random_below(random, SCHEME_ADI);
         job->steps = 1 + random_below(random, 5);
         random_source(random, job);
-        failure = (struct failure){.code = STATUS_OK};
-    } while (!job_check(job, INFINITY, &failure) || job_is_plain(job));
+    } while (!job_is_valid(job) || job_is_plain(job));
 }
 
 void reference_scheme(const struct plan *plan, const struct operands *operands,

@@ -3,7 +3,6 @@
 #include "numerics/stencil_plan.h"
 #include "numerics/job_check.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,13 +115,8 @@ static void random_faces(struct random *random, struct sample *stencil)
         void *array = points ? malloc(points * dtype_element_bytes(stencil->job.dtype)) : NULL;
         if (points && !array)
             abort();
-        for (uint64_t i = 0; i < points; i++) {
-            const double value = random_between(random, 0, 1);
-            if (stencil->job.dtype == DTYPE_F32)
-                ((float *)array)[i] = (float)value;
-            else
-                ((double *)array)[i] = value;
-        }
+        for (uint64_t i = 0; i < points; i++)
+            element_set(stencil->job.dtype, array, i, random_between(random, 0, 1));
         stencil->operands.at[k] = array;
     }
 }

@@ -1,11 +1,9 @@
 #include "tests/lib/sample.h"
 
-#include "numerics/job_check.h"
 #include "tests/lib/random_scheme.h"
 #include "tests/lib/random_stencil.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,16 +60,14 @@ static void nest(struct random *random, struct job *job)
 void sample_block(struct random *random, uint64_t max_points, struct sample *sample)
 {
     struct job *job = &sample->job;
-    struct failure failure;
     memset(sample, 0, sizeof *sample);
     do {
         random_job(random, max_points, job);
-        failure = (struct failure){.code = STATUS_OK};
         if (random_below(random, 2))
             nest(random, job);
     } while (job->operator_id != OPERATOR_DIFFUSION || job->axes < AXIS_COUNT ||
              job->n[AXIS_X] < 16 || job->n[AXIS_Y] < 16 || job->n[AXIS_Z] < 16 ||
-             !job_check(job, INFINITY, &failure));
+             !job_is_valid(job));
     sample_complete(random, sample, false);
 }
 

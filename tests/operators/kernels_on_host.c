@@ -7,7 +7,6 @@
 #include "gpu/cuda/room.h"
 #include "gpu/cuda/stencil_kernels.h"
 #include "gpu/cuda/passes.h"
-#include "numerics/job_check.h"
 #include "tests/lib/measure_reference.h"
 #include "tests/lib/random_scheme.h"
 #include "tests/lib/random_stencil.h"
@@ -261,12 +260,6 @@ static bool check_any_own(struct random *random, int i)
     return ok;
 }
 
-static bool is_valid(const struct job *job)
-{
-    struct failure failure;
-    return job_check(job, INFINITY, &failure);
-}
-
 /* Several copies at once, to arrays with room for the padding that is copied past the end. */
 static bool check_copies(struct random *random, uint64_t most_bytes)
 {
@@ -397,7 +390,8 @@ static void make_long_lines(struct random *random, int i, struct sample *sample)
                                   : 1500 + random_below(random, 9000);
         job->batch = 1;
         job->steps = 1 + (uint64_t)(i % 2);
-    } while ((i % 8 == 1 && !(job->more.coefficient && job->axes == AXIS_COUNT)) || !is_valid(job));
+    } while ((i % 8 == 1 && !(job->more.coefficient && job->axes == AXIS_COUNT)) ||
+             !job_is_valid(job));
     sample_complete(random, sample, i % 2);
 }
 
@@ -418,7 +412,8 @@ static void make_columns(struct random *random, int i, struct sample *sample)
         job->n[AXIS_Y] = 1 + random_below(random, 30);
         job->n[AXIS_Z] = 1 + random_below(random, 30);
     } while (job->axes < AXIS_COUNT || job->more.coordinates ||
-             (!job->more.coefficient && job->operator_id != OPERATOR_BIHARMONIC) || !is_valid(job));
+             (!job->more.coefficient && job->operator_id != OPERATOR_BIHARMONIC) ||
+             !job_is_valid(job));
     sample_complete(random, sample, false);
 }
 
@@ -454,7 +449,7 @@ static void make_faces(struct random *random, int i, struct sample *sample)
         close_sides(random, job);
     } while (job->axes < AXIS_COUNT || job->more.coordinates || job->more.coefficient ||
              job->more.stagger || job->operator_id == OPERATOR_BIHARMONIC ||
-             (i % 2 && job->operator_id < OPERATOR_GRADIENT) || !is_valid(job));
+             (i % 2 && job->operator_id < OPERATOR_GRADIENT) || !job_is_valid(job));
     sample_complete(random, sample, false);
 }
 
@@ -477,7 +472,7 @@ static void make_wide(struct random *random, int i, struct sample *sample)
         job->n[AXIS_Y] = 10 + random_below(random, 40);
         job->n[AXIS_Z] = job->axes == 2 ? 1 : 1 + random_below(random, 20);
     } while (job->axes < 2 || job->more.scheme == SCHEME_ADI || !sums_neighbours(job) ||
-             !is_valid(job));
+             !job_is_valid(job));
     sample_complete(random, sample, false);
 }
 
@@ -497,7 +492,7 @@ static void make_mirrors(struct random *random, int i, struct sample *sample)
             if (random_below(random, 4))
                 job->boundary[job->axis][s] = (struct boundary){.kind = BOUNDARY_MIRROR};
     } while (job->operator_id != OPERATOR_DERIVATIVE || job->order % 2 || job->axis == AXIS_X ||
-             job->more.coordinates || !is_valid(job));
+             job->more.coordinates || !job_is_valid(job));
     sample_complete(random, sample, false);
 }
 
@@ -513,7 +508,7 @@ static void make_reach(struct random *random, int i, struct sample *sample)
         job->n[AXIS_Z] = 1 + random_below(random, 30);
         job->batch = 1 + random_below(random, 2);
     } while (job->axes < AXIS_COUNT || job->more.coordinates || job->more.coefficient ||
-             !sums_neighbours(job) || !is_valid(job));
+             !sums_neighbours(job) || !job_is_valid(job));
     sample_complete(random, sample, false);
 }
 
@@ -557,7 +552,7 @@ static void random_derivative(struct random *random, int axis, uint64_t nx, uint
         job->n[AXIS_Z] = 1;
         job->axes = 2;
         job->batch = 1;
-    } while (!is_valid(job));
+    } while (!job_is_valid(job));
 }
 
 /* Along y in rows of odd length, whose ends share sectors with other blocks' columns. */

@@ -75,8 +75,7 @@ TEST(test_solve)
                  job.boundary[AXIS_X][SIDE_LOW], job.boundary[AXIS_X][SIDE_HIGH]);
         for (int s = 0; s < SIDE_COUNT; s++)
             line.boundary[AXIS_X][s].value_array = line.boundary[AXIS_X][s].constant_array = 0;
-        struct failure failure = {.code = STATUS_OK};
-        if (!job_check(&line, INFINITY, &failure))
+        if (!job_is_valid(&line))
             continue; /* too short a line for its boundaries */
         const int64_t n = (int64_t)line.n[AXIS_X];
         const bool endpoint = line.boundary[AXIS_X][SIDE_LOW].kind == BOUNDARY_ENDPOINT;

@@ -3,8 +3,6 @@
 #include "tests/lib/counted_device.h"
 #include "tests/unit/unit.h"
 
-#include <stdlib.h>
-
 enum { MiB = 1 << 20, KEEP_BYTES = 100 * MiB, DEVICE_BYTES = 1000 * MiB, ALICE = 1, BOB };
 
 static int setup(void **state)

@@ -1,13 +1,9 @@
 /* Tables of plans on the device: the slots that hold them, their lifetime, and the case without
  * memory for one. */
 #include "gpu/cuda/memory.h"
-#include "gpu/cuda/passes.h"
 #include "gpu/cuda/slots.h"
 #include "tests/lib/counted_device.h"
 #include "tests/unit/unit.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { MiB = 1 << 20, DEVICE_BYTES = 100 * MiB, LARGE_BYTES = 40 * MiB, SMALL_BYTES = 1000 };
 

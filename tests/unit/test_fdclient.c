@@ -7,14 +7,11 @@
 #include "tests/lib/scripted.h"
 #include "tests/unit/unit.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 static const struct fdclient_array by_id = {.field = 5};

@@ -3,8 +3,6 @@
 #include "tests/unit/notation.h"
 #include "tests/unit/unit.h"
 
-#include <math.h>
-
 TEST(keys_are_found_as_str_and_as_bin)
 {
     msgpack_unpacked unpacked = notation_object("{'a': 1, b'out': 2, 3: 4, 'ou': 5}");

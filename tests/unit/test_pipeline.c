@@ -8,7 +8,6 @@
 #include "tests/unit/unit.h"
 
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

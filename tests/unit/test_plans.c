@@ -2,8 +2,6 @@
 #include "gpu/worker/plans.h"
 #include "tests/unit/unit.h"
 
-#include <string.h>
-
 static struct plans plans;
 
 static int setup(void **state)

@@ -3,7 +3,6 @@
 #include "tests/unit/notation.h"
 #include "tests/unit/unit.h"
 
-#include <math.h>
 #include <string.h>
 
 static msgpack_sbuffer buffer;

@@ -1,5 +1,4 @@
 /* Rows of weights against exact fractions and against the polynomials that define them. */
-#include "numerics/stability.h"
 #include "numerics/weights.h"
 #include "tests/unit/unit.h"
 
