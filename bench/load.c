@@ -10,7 +10,6 @@
  * result. --idle opens that many more connections, which send one request and are then silent. */
 #include "fdclient.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <poll.h>
 #include <pthread.h>

@@ -9,7 +9,6 @@
 #include "gpu/cuda/room.h"
 #include "tests/lib/compile_stencil.h"
 
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

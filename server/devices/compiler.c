@@ -4,7 +4,6 @@
 #include "server/devices/start.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "server/devices/field.h"
 #include "server/users/memory.h"
 
-#include <string.h>
 #include <unistd.h>
 
 static size_t report_length_of(const struct list *list)
