@@ -6,7 +6,7 @@
  * it in registers, all loaded at once; what lies about it along x and y comes through the L1.
  *
  *   acc = c0 f;  equal weights on all axes: acc = fma(cm, (x pair + y pair) + z pair, acc),
- *   else one chain per axis: x, y, z;  m = 1 … R */
+ *   else axis by axis: x, y, z;  m = 1 … R */
 #include "gpu/cuda/point_sum.cuh"
 
 enum { EDGE_PLANES = SUBDOMAIN_EDGE, EDGE_WIDE = 32, EDGE_HIGH = 8 };

@@ -4,7 +4,7 @@
  * waits for another; a thread has its own points of the rows above and below in registers.
  *
  *   acc = c0 f;  equal weights on both axes: acc = fma(cm, x pair + y pair, acc),
- *   else one chain per axis: x, y;  m = 1 … R
+ *   else axis by axis: x, y;  m = 1 … R
  *
  * Bytes of device memory per point: one write and (L + 2R)/L reads for marches of L rows; from L2
  * also what lies beside a warp's part of a row, 8 of 128 (float32, R = 4). */

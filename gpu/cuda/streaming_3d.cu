@@ -4,7 +4,7 @@
  * planes above and below in registers.
  *
  *   acc = c0 f;  equal weights on all axes: acc = fma(cm, (x pair + y pair) + z pair, acc),
- *   else one chain per axis: x, y, z;  m = 1 … R
+ *   else axis by axis: x, y, z;  m = 1 … R
  *
  * What a pass adds is a trait of the same kernel (point_sum.cuh).
  *

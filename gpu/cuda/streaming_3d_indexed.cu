@@ -3,7 +3,7 @@
  * asynchronous copies fill ahead; a thread has a pack of two rows, and of R planes above and below
  * them, in registers.
  *
- *   acc = c0 f (other axes) + one chain per axis: x, y, z; of up to 2R taps, or else of pairs
+ *   acc = c0 f (other axes) + axis by axis: x, y, z; of up to 2R taps, or else of pairs
  *
  * Taps along x are a thread's own for the whole march and stay in its registers; those along y are
  * a warp's, and those along z a block's, which come with the planes: both are read from shared

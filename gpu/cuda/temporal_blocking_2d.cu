@@ -1,7 +1,7 @@
 /* Diffusion in 2D, several steps in one pass over memory.
  *
  *   step:  acc = c0 f;  equal weights on both axes: acc = fma(cm, x pair + y pair, acc), m = 1 … R,
- *          else one chain per axis: x, y
+ *          else axis by axis: x, y
  *
  * A warp owns a strip of 32 V points along x and marches along y. A thread has V neighbours of each
  * row in registers; of each of the S time levels it keeps the last 2R + 1 rows. A row that is

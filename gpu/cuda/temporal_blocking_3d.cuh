@@ -2,7 +2,7 @@
  * is added to the step's u (numerics/stage.h).
  *
  *   step:  acc = c0 f;  equal weights on all axes: acc = fma(cm, (x pair + y pair) + z pair, acc),
- *          else one chain per axis: x, y, z;  m = 1 … R
+ *          else axis by axis: x, y, z;  m = 1 … R
  *   stage: acc = fma(c0, f, u); the same, with weights of its own
  *
  * A block owns a tile of x and y and marches along z. A plane of level 0 that arrives completes a

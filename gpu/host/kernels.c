@@ -36,14 +36,14 @@
 #define PAGE 4096
 /* Points of a line that are worked on at a time, so that what is written and read again stays in
  * the first cache. */
-#define BLOCK ((int)(PAGE / sizeof(REAL)))
+#define STRIP ((int)(PAGE / sizeof(REAL)))
 /* Rows between those that are computed and those that are fetched. */
 #define AHEAD 4
 /* Vectors in a row that is sooner brought beside its neighbours as a whole than in parts. */
 #define SHORT 8
-#define FEW 8 /* points that are sooner done one by one than as a block by their table */
-/* Room for a block, wherever in a page; beside a row for neighbours; for rows that hold a block. */
-#define WAITING (BLOCK + (int)(PAGE / sizeof(REAL)))
+#define FEW 8 /* points that are sooner done one by one than as a strip by their table */
+/* Room for a strip, wherever in a page; beside a row for neighbours; for rows that hold a strip. */
+#define WAITING (STRIP + (int)(PAGE / sizeof(REAL)))
 #define MARGIN 16
 #define ROW (WAITING + 2 * MARGIN)
 /* Terms of a sum: a centre, a row of each axis, data of the sides of two of them, and a source. */

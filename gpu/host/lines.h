@@ -1,4 +1,4 @@
-/* Lines along x of the operators that have centred stencils of orders 1 and 2, a block of each at a
+/* Lines along x of the operators that have centred stencils of orders 1 and 2, a strip of each at a
  * time: what the loops of stencil.h can do goes to them, points next to an end of x with closures
  * to ends.h, and all else to table_lines.h. */
 
@@ -188,7 +188,7 @@ static void NAME(stretch_parts)(struct NAME(work) * work, const struct NAME(stre
  * else by rows. */
 static int64_t NAME(ahead)(int64_t row)
 {
-    return row > LINES * BLOCK ? BLOCK : AHEAD * row;
+    return row > LINES * STRIP ? STRIP : AHEAD * row;
 }
 
 /* A component of points [begin, end), at least a vector, of `count` lines from b on. */
@@ -235,7 +235,7 @@ static int NAME(rows_together)(const struct NAME(work) * work, const struct NAME
     const struct table_axis *axis = &work->view.table->axis_of[AXIS_Y];
     /* Of long rows only the ends are brought beside each other, see stretch_parts(). */
     const bool brought = points < SHORT * NAME(LANES) + 2 * PLAN_ROWS;
-    const int64_t most = BLOCK / NAME(row_length)(brought ? points : 2 * NAME(LANES));
+    const int64_t most = STRIP / NAME(row_length)(brought ? points : 2 * NAME(LANES));
     const int64_t reach = work->radius;
     int64_t stop = end;
     if (work->view.table->active >> AXIS_Y & 1 && source->wraps[AXIS_Y]) {

@@ -1,4 +1,4 @@
-/* What is more than sums of derivatives along one axis each, and any block of any line of a pass.
+/* What is more than sums of derivatives along one axis each, and any strip of any line of a pass.
  */
 
 /* The second derivative along axis a, rounded as it is alone, of the line at y and z whose index
@@ -175,7 +175,7 @@ static void NAME(table_divergence)(struct NAME(work) * work, int64_t y, int64_t 
     NAME(terms_sum)(&terms, out, out, 0, count);
 }
 
-/* A block that a side holds. */
+/* A strip that a side holds. */
 static void NAME(table_held)(struct NAME(work) * work, int component, int holder, int64_t y,
                              int64_t z, REAL *out)
 {
@@ -202,8 +202,8 @@ static void NAME(table_held)(struct NAME(work) * work, int component, int holder
     work->used = used;
 }
 
-/* A component of the block of the line at y and z. */
-static void NAME(table_block)(struct NAME(work) * work, int component, int64_t y, int64_t z,
+/* A component of the strip of the line at y and z. */
+static void NAME(table_strip)(struct NAME(work) * work, int component, int64_t y, int64_t z,
                               REAL *out)
 {
     struct TABLE_NAME(view) *view = &work->view;
@@ -258,7 +258,7 @@ static void NAME(table_points)(struct NAME(work) * work, const struct NAME(sourc
                               : work->begin < work->high ? work->high
                                                          : end;
         work->end = alike < end ? alike : end;
-        NAME(table_block)(work, component, at.y, at.z, out + (work->begin - begin));
+        NAME(table_strip)(work, component, at.y, at.z, out + (work->begin - begin));
     }
 }
 
@@ -284,8 +284,8 @@ static void NAME(table_lines)(void *context, int64_t from, int64_t to)
     const int64_t n = axis[AXIS_X].n, ny = axis[AXIS_Y].n, field_lines = ny * axis[AXIS_Z].n;
     struct NAME(source) sources[AXIS_COUNT + 1];
     struct NAME(work) work;
-    for (int64_t begin = 0; begin < n; begin += BLOCK) {
-        const int64_t end = n - begin < BLOCK ? n : begin + BLOCK;
+    for (int64_t begin = 0; begin < n; begin += STRIP) {
+        const int64_t end = n - begin < STRIP ? n : begin + STRIP;
         for (int64_t line = first; line < stop; line++) {
             if (line == first || line % field_lines == 0) {
                 NAME(work_begin)

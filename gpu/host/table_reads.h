@@ -8,7 +8,7 @@ static REAL *NAME(table_scratch)(struct NAME(work) * work)
     return work->scratch[work->used++] + MARGIN;
 }
 
-/* The same value everywhere, beside the block too. */
+/* The same value everywhere, beside the strip too. */
 static const REAL *NAME(table_fill)(struct NAME(work) * work, REAL value)
 {
     REAL *line = NAME(table_scratch)(work);
@@ -18,7 +18,7 @@ static const REAL *NAME(table_fill)(struct NAME(work) * work, REAL value)
 }
 
 /* A number of a side of axis a along the line at y and z. A side of x has one for the line, that of
- * a block of one point. */
+ * a strip of one point. */
 static const REAL *NAME(table_numbers)(struct NAME(work) * work, int a,
                                        const struct side_number *number, int64_t y, int64_t z)
 {
@@ -84,7 +84,7 @@ static const REAL *NAME(table_image)(struct NAME(work) * work, int component, in
     return negative && component < AXIS_COUNT ? NAME(table_negative)(work, line) : line;
 }
 
-/* f along the line at y and z with all its neighbours beside the block that rows of kind `use`
+/* f along the line at y and z with all its neighbours beside the strip that rows of kind `use`
  * read. */
 static const REAL *NAME(table_neighbours)(struct NAME(work) * work, int use, int component,
                                           int64_t y, int64_t z)

@@ -3,7 +3,7 @@
  * their own along x get what lies along it one by one, and the rest by vectors. The bits are those
  * of numerics/table_point.h. */
 
-/* The points of the block whose row along x is the centred one: [*from, *to). All of them where
+/* The points of the strip whose row along x is the centred one: [*from, *to). All of them where
  * nothing is derived along x. */
 static void NAME(table_centred)(const struct NAME(work) * work, int use, int64_t *from, int64_t *to)
 {
@@ -135,7 +135,7 @@ static const struct NAME(table_slide) * NAME(table_slide)(struct NAME(work) * wo
     return slide;
 }
 
-/* The derivative along x at points [first, last) of the block, all of the slide's, as table_own().
+/* The derivative along x at points [first, last) of the strip, all of the slide's, as table_own().
  * from: what it is added to; NULL: 0 or, where not `begun`, nothing. */
 static void NAME(table_slide_run)(const struct NAME(table_slide) * slide, const REAL *f, int begun,
                                   const REAL *from, REAL *out, int64_t first, int64_t last)
@@ -156,7 +156,7 @@ static void NAME(table_slide_run)(const struct NAME(table_slide) * slide, const 
     }
 }
 
-/* One derivative along axis a of the line at y and z, rounded as it is alone, for the block. Of
+/* One derivative along axis a of the line at y and z, rounded as it is alone, for the strip. Of
  * even ones with the centre's weight where the row is a centred one. */
 static void NAME(table_derivative)(struct NAME(work) * work, int use, int component, int a,
                                    REAL centre, int64_t y, int64_t z, REAL *out)

@@ -1,4 +1,4 @@
-/* A box of a field: plane by plane, a block of each line at a time. */
+/* A box of a field: plane by plane, a strip of each line at a time. */
 
 /* A level of a tile: the box that one pass computes, and where it lies. */
 struct NAME(level) {
@@ -50,16 +50,16 @@ static bool NAME(waits)(const struct tile *tile)
     bool whole = x->n % NAME(LANES) == 0 && x->low == 0 && x->high == x->n;
     for (int c = 0; c < tile->table->outputs; c++)
         whole &= (uintptr_t)tile->out[c] % VECTOR_BYTES == 0;
-    if (x->n >= BLOCK)
+    if (x->n >= STRIP)
         return tile->stream && tile->table->active >> AXIS_Z & 1 && z->stride % NAME(LANES) != 0;
     return tile->stream && !whole;
 }
 
 /* Where lines wait: at the same place in a page as the first, so that a load is seldom held up by a
  * store before it whose address ends in the same 12 bits. */
-static REAL *NAME(waiting)(REAL *block, const REAL *line)
+static REAL *NAME(waiting)(REAL *room, const REAL *line)
 {
-    return block + ((uintptr_t)line - (uintptr_t)block) % PAGE / sizeof(REAL);
+    return room + ((uintptr_t)line - (uintptr_t)room) % PAGE / sizeof(REAL);
 }
 
 /* `count` planes from z on of a level; all are in the box along z, or it is one. from and to: by
@@ -77,12 +77,12 @@ static void NAME(planes)(struct NAME(work) * work, const struct NAME(source) * f
                             .stream = tile->stream && last && !waits};
     for (int64_t x = box->begin[AXIS_X]; x < box->end[AXIS_X]; x = run.end) {
         run.begin = x;
-        run.end = box->end[AXIS_X] - x < BLOCK ? box->end[AXIS_X] : x + BLOCK;
+        run.end = box->end[AXIS_X] - x < STRIP ? box->end[AXIS_X] : x + STRIP;
         for (run.y = box->begin[AXIS_Y]; run.y < box->end[AXIS_Y]; run.y += run.rows) {
             const int rows = NAME(rows_together)(work, from, run.y, box->end[AXIS_Y], run.end - x);
             run.rows = rows ? rows : 1;
-            if (waits) { /* in a block, together; of one plane, in all blocks */
-                const int room = count == 1 ? LINES * BLOCK : BLOCK;
+            if (waits) { /* in a strip, together; of one plane, in all strips */
+                const int room = count == 1 ? LINES * STRIP : STRIP;
                 const int fit = run.end - x == to->stride[AXIS_Y] ? (int)(room / (run.end - x)) : 1;
                 run.rows = run.rows < fit ? run.rows : fit;
             }
@@ -91,7 +91,7 @@ static void NAME(planes)(struct NAME(work) * work, const struct NAME(source) * f
                 for (int b = 0; b < count; b++) {
                     line[b] = (REAL *)NAME(source_line)(&to[c], tile->table, run.y, z + b) + x;
                     run.out[b] =
-                        waits ? NAME(waiting)(work->block + b * WAITING, line[b]) : line[b];
+                        waits ? NAME(waiting)(work->waiting + b * WAITING, line[b]) : line[b];
                 }
                 NAME(run_lines)(work, &run, c, rows > 0);
                 for (int b = 0; waits && b < count; b++)

@@ -21,14 +21,14 @@ struct NAME(source) {
                                axis has what is beyond it instead */
 };
 
-/* Points of the block with rows of their own along x, all of as many points that lie alike about
+/* Points of the strip with rows of their own along x, all of as many points that lie alike about
  * them, from `offset` on or from the one after it: as with coordinates, but next to sides. */
 struct NAME(table_slide) {
-    int64_t begin, end; /* of the block that this is of; −1: of none */
+    int64_t begin, end; /* of the strip that this is of; −1: of none */
     int64_t from, to, offset;
     int count;
-    REAL later[BLOCK];           /* 1: from offset + 1 on; by point, from `from` on */
-    REAL w[TABLE_POINTS][BLOCK]; /* by point of a row */
+    REAL later[STRIP];           /* 1: from offset + 1 on; by point, from `from` on */
+    REAL w[TABLE_POINTS][STRIP]; /* by point of a row */
 };
 
 /* Where no rules but images of plain maps bring the points of a component's centred stencils
@@ -59,18 +59,18 @@ struct NAME(work) {
         bool negative; /* … or −f, … */
         int lifts;     /* … or twice the value of this side of x, minus f; −1: no side's */
     } outside[SIDE_COUNT][PLAN_RADIUS];
-    bool plain;                  /* all of these have f, and no point is imposed */
-    REAL row[LINES * ROW];       /* points with their neighbours along x beside them */
-    REAL block[LINES * WAITING]; /* lines that wait to be streamed */
-    /* A block of any line, by its table. */
+    bool plain;                    /* all of these have f, and no point is imposed */
+    REAL row[LINES * ROW];         /* points with their neighbours along x beside them */
+    REAL waiting[LINES * WAITING]; /* lines that wait to be streamed */
+    /* A strip of any line, by its table. */
     struct TABLE_NAME(view) view;       /* at a point of the line */
     const struct NAME(source) * source; /* by component of the input; AXIS_COUNT: the coefficient */
     int64_t past[AXIS_COUNT]; /* from an index inside to that of the line's copy in the source */
     int64_t low, high;        /* no side of x holds points [low, high) of a line */
-    int64_t begin, end;       /* the block: at most BLOCK points, all held, or none */
+    int64_t begin, end;       /* the strip: at most STRIP points, all held, or none */
     int used;                 /* scratch lines */
     struct NAME(table_slide) slide[2]; /* the last one a biharmonic's inner rows */
-    REAL scratch[TABLE_SCRATCH][MARGIN + BLOCK + MARGIN];
+    REAL scratch[TABLE_SCRATCH][MARGIN + STRIP + MARGIN];
 };
 
 /* The index inside that stands for i; without the sign that some maps have. */

@@ -311,7 +311,7 @@ static void odd_shapes(uint64_t nx, uint64_t ny, uint64_t nz)
             if (accuracy == 4)
                 job_set_sides(&job, AXIS_Y, (struct boundary){.kind = BOUNDARY_ONE_SIDED});
             if (accuracy == 8)
-                job.spacing[AXIS_Z] = 0.5; /* one chain per axis */
+                job.spacing[AXIS_Z] = 0.5; /* axis by axis */
             compare_filled(group, &job, at_once);
             job = diffusion_of((enum dtype)dtype, nx, ny, nz, accuracy, 3);
             for (int a = 0; a < AXIS_COUNT && accuracy == 6; a++)
