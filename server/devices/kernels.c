@@ -348,13 +348,9 @@ static void admit(struct kernels *kernels, const struct kernel_key *key, uint32_
     const bool may =
         kernels->compiler.state != COMPILER_UNUSABLE && may_begin(kernels, user, now_ns);
     const int slot = may ? find_slot(kernels, user) : -1;
-    if (slot < 0 || !memory_take(user, sizeof(struct kernel), NULL, &failure))
+    struct kernel *kernel = slot < 0 ? NULL : memory_new(user, sizeof *kernel, NULL, &failure);
+    if (!kernel)
         return;
-    struct kernel *kernel = calloc(1, sizeof *kernel);
-    if (!kernel) {
-        memory_release(user, sizeof *kernel);
-        return;
-    }
     free_slot(kernels, slot);
     *kernel = (struct kernel){.key = *key,
                               .architecture = architecture,
