@@ -393,6 +393,21 @@ class Daemon:
         self.clients.append(client)
         return client
 
+    def connect_all(self):
+        """As many connections as the server accepts."""
+        clients = []
+        with contextlib.suppress(OSError, EOFError):
+            while True:
+                client = Client(self.path)
+                client.call("ping")
+                clients.append(client)
+        return clients
+
+    def assert_serves(self):
+        """A new connection, too."""
+        with Client(self.path) as client:
+            assert_serves(client)
+
     def log(self):
         return pathlib.Path(self.log_path).read_text(errors="replace")
 

@@ -9,7 +9,7 @@ import msgpack_numpy
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
-from fdtest import (Client, FdError, MiB, array_header, assert_serves, bin_header, lingering_socket, memory_bytes,
+from fdtest import (Client, FdError, MiB, array_header, bin_header, lingering_socket, memory_bytes,
                     request_bytes, sanitized, upload_begin, wave)
 
 OPTIONS = ("--staging-bytes", 16 * MiB, "--upload-timeout-s", 2, "--max-work", 10**9)
@@ -43,8 +43,7 @@ def not_a_request(daemon, data):
     for message in messages:
         assert message[0] == 1 and message[2]["code"] in ("PROTOCOL", "INVALID_ARGUMENT", "TOO_LARGE",
                                                            "UNKNOWN_METHOD", "UNSUPPORTED")
-    with Client(daemon.path) as other:
-        assert_serves(other)
+    daemon.assert_serves()
     return messages
 
 
@@ -107,8 +106,7 @@ def test_a_request_cut_anywhere(daemon):
             client.socket.shutdown(socket.SHUT_WR)
             for message in client.closed_by_server():
                 assert message[2]["code"] == "PROTOCOL"
-    with Client(daemon.path) as client:
-        assert_serves(client)
+    daemon.assert_serves()
 
 
 def test_what_follows_a_wrong_request_in_the_same_write(client):
@@ -131,8 +129,7 @@ def test_an_array_of_petabytes_that_never_comes(daemon):
     client.send_bytes(b"\x94\x00\x05\xa9laplacian\x91\x81\xa1f" + header)
     client.send_bytes(bytes(MiB))
     client.close()
-    with Client(daemon.path) as other:
-        assert_serves(other)
+    daemon.assert_serves()
 
 
 def test_the_same_parameter_twice(client):
@@ -231,5 +228,4 @@ def test_reset_instead_of_close(daemon):
     client = daemon.client()
     client.send_bytes(upload_begin(1, "put", (512, 512)) + bytes(100_000))
     client.close()
-    with Client(daemon.path) as other:
-        assert_serves(other)
+    daemon.assert_serves()

@@ -23,17 +23,6 @@ def limited():
     resource.setrlimit(resource.RLIMIT_NOFILE, (MOST, MOST))
 
 
-def connect_all(path):
-    """As many connections as the server accepts."""
-    clients = []
-    with contextlib.suppress(OSError, EOFError):
-        while True:
-            client = Client(path)
-            client.call("ping")
-            clients.append(client)
-    return clients
-
-
 def test_no_more_connections_than_descriptors():
     with Daemon(preexec_fn=limited) as daemon:
         assert daemon.info()["limits"]["max_connections"] < MOST
@@ -74,7 +63,7 @@ def test_descriptors_of_half_messages_leave_others_theirs():
     """A user passes one on each of many connections and sends no more of its message: others can connect, and what is
     held back is answered when its message is complete."""
     with Daemon("--mode", "0666", preexec_fn=limited) as daemon:
-        *clients, last = connect_all(daemon.path)
+        *clients, last = daemon.connect_all()
         region = Region(4096)
         message = request_bytes(0, "register", {"bytes": region.size})
         begun = []
@@ -101,7 +90,7 @@ def all_taken():
         first = daemon.client()
         for _ in range(MOST // 3):
             Region(1).register(first)
-        clients = connect_all(daemon.path)
+        clients = daemon.connect_all()
         assert len(clients) > 4
         yield daemon, first
         for client in clients:
@@ -169,8 +158,7 @@ def test_descriptors_that_are_never_closed(tmp_path):
         restart_worker(other)
         (tmp_path / "hang.go").touch()
         eventually(lambda: descriptors(daemon.pid) <= before, "all of them closed")
-        with Client(daemon.path) as client:
-            assert_serves(client)
+        daemon.assert_serves()
 
 
 def pass_unread(path, descriptor):
@@ -239,8 +227,7 @@ def test_the_loop_never_closes_what_waits(tmp_path):
         assert disposal_goes_on(daemon.path)
         assert_serves(other)
         restart_worker(other)
-        with Client(daemon.path) as client:
-            assert_serves(client)
+        daemon.assert_serves()
 
 
 def with_many(null):

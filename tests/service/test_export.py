@@ -238,8 +238,7 @@ def test_a_large_field_is_exported_beside_other_jobs(no_fields_left, daemon, cli
     large = numpy.arange((4 if sanitized() else 30) * MiB, dtype="f4")  # a sanitized copy takes many times as long
     field = client.put(large)
     export = client.send("export", field=field)
-    with Client(daemon.path) as other:
-        assert_serves(other)
+    daemon.assert_serves()
     numpy.testing.assert_array_equal(view(*client.exported(export)), large)
 
 

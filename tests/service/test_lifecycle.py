@@ -160,8 +160,7 @@ def test_without_standard_descriptors(closed):
     with Daemon(preexec_fn=lambda: [os.close(descriptor) for descriptor in closed]) as daemon:
         for descriptor in closed:
             assert os.readlink(f"/proc/{daemon.pid}/fd/{descriptor}") == "/dev/null"
-        with Client(daemon.path) as client:
-            assert_serves(client)
+        daemon.assert_serves()
 
 
 def test_told_to_end_again_and_again():
@@ -222,8 +221,7 @@ def test_a_live_servers_socket():
     with Daemon() as daemon:
         status, said = start_refused("--listen", f"unix:{daemon.path}")
         assert status == 1 and daemon.path in said
-        with Client(daemon.path) as client:
-            assert_serves(client)
+        daemon.assert_serves()
 
 
 @needs_root
@@ -252,8 +250,7 @@ def test_a_stale_socket_is_taken_over(tmp_path):
     with Daemon("--listen", f"unix:{path}") as daemon:
         with Client(str(path)) as client:
             assert_serves(client)
-        with Client(daemon.path) as client:  # several sockets, one server
-            assert_serves(client)
+        daemon.assert_serves()  # several sockets, one server
     assert not path.exists()
 
 
@@ -403,8 +400,7 @@ def test_what_stats_counts_of_a_user_who_is_alone():
 
 def test_every_line_of_the_log_has_its_priority():
     with Daemon() as daemon:
-        with Client(daemon.path) as client:
-            assert_serves(client)
+        daemon.assert_serves()
         daemon.process.send_signal(signal.SIGTERM)
         daemon.wait()
         lines = daemon.log().splitlines()

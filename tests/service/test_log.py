@@ -5,14 +5,13 @@ import fcntl
 import os
 import socket
 
-from fdtest import PATIENCE_S, Client, Daemon, assert_serves, eventually, restart_worker
+from fdtest import PATIENCE_S, Daemon, assert_serves, eventually, restart_worker
 
 
 def test_lines_over_the_level_are_not_written():
     """Neither the front nor the worker has one."""
     with Daemon("--log-level", 4) as daemon:
-        with Client(daemon.path) as client:
-            assert_serves(client)
+        daemon.assert_serves()
         assert daemon.log() == ""
     with Daemon() as daemon:
         eventually(lambda: "<6>fdserver: " in daemon.log() and "<6>fdworker " in daemon.log(), "lines of both")
@@ -75,5 +74,4 @@ def test_a_log_that_nobody_reads_stops_nobody():
 def test_a_log_that_is_never_read_delays_no_end():
     with full_pipe() as (_, into):
         with Daemon(stderr=into) as daemon:
-            with Client(daemon.path) as client:
-                assert_serves(client)
+            daemon.assert_serves()

@@ -115,8 +115,7 @@ def test_one_that_never_reads_and_leaves(daemon):
     idle = daemon.client()
     for _ in range(3):
         idle.send("derivative", f=wave(*LARGE), axis="x")
-    with Client(daemon.path) as other:
-        assert_serves(other)
+    daemon.assert_serves()
 
 
 def test_an_upload_that_stalls_does_not_hold_others_and_times_out(daemon):
@@ -189,8 +188,7 @@ def test_one_that_vanishes_half_way_through_an_upload(daemon, bytes_sent):
         client = daemon.client()
         client.send_bytes(upload_begin(1, "derivative", LARGE, axis="x") + bytes(bytes_sent))
         client.close()
-    with Client(daemon.path) as other:
-        assert_serves(other)
+    daemon.assert_serves()
 
 
 @pytest.mark.parametrize("bytes_read", [0, 1, 5 * MiB])
@@ -201,8 +199,7 @@ def test_one_that_vanishes_half_way_through_a_download(daemon, bytes_read):
         while bytes_read > 0 and (data := client.socket.recv(min(bytes_read, MiB))):
             bytes_read -= len(data)
         client.close()
-    with Client(daemon.path) as other:
-        assert_serves(other)
+    daemon.assert_serves()
 
 
 def vanish(path, f):

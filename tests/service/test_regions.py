@@ -1,6 +1,5 @@
 """A client's own memory, registered once and named by jobs: no byte of it is sent through the socket."""
 
-import contextlib
 import fcntl
 import os
 import resource
@@ -552,16 +551,6 @@ def test_a_draining_server_takes_no_region():
         refused(client, job, "TIMEOUT")
 
 
-def fill_with_connections(daemon):
-    """Connect until no more are accepted."""
-    clients = []
-    with contextlib.suppress(OSError, EOFError):
-        while True:
-            clients.append(daemon.client())
-            clients[-1].call("ping")
-    return clients
-
-
 def test_a_server_with_few_descriptors():
     """Regions leave half of the descriptors to connections; the last ones are reserved for users who hold none."""
     most = 128
@@ -574,7 +563,7 @@ def test_a_server_with_few_descriptors():
         held = descriptors(daemon.pid)
         client.call("unregister", region=ids[0])
         eventually(lambda: descriptors(daemon.pid) < held, "its descriptor closed")  # by another thread
-        others = fill_with_connections(daemon)
+        others = daemon.connect_all()
         assert descriptors(daemon.pid) < most * 7 // 8
         error = refused(client, regions[0].send_register(client), "OVER_BUDGET")
         assert "descriptors" in error.message

@@ -108,8 +108,7 @@ def test_a_worker_killed_while_many_send_and_receive(daemon):
         finally:
             ended.set()
     in_threads(kill, *(lambda array=array: work(array) for array in (f, f, large, large)))
-    with Client(daemon.path) as client:
-        assert_serves(client)
+    daemon.assert_serves()
     assert settled(daemon)[0] == 0
 
 
