@@ -238,6 +238,11 @@ uint64_t job_operand_points(const struct job *job, int operand)
                                          : face_points(job, face / SIDE_COUNT);
 }
 
+uint64_t job_operand_bytes(const struct job *job, int operand)
+{
+    return job_operand_points(job, operand) * dtype_element_bytes(job->dtype);
+}
+
 struct failure_place job_axis_place(const char *parameter, int axis)
 {
     return failure_place(parameter, axis_name((enum axis)axis));

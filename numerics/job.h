@@ -134,8 +134,9 @@ bool job_is_active(const struct job *job, int axis);
 /* Does it go step by step? */
 bool job_has_steps(const struct job *job);
 
-/* Elements of an operand; 0: the job has none such. */
+/* Elements of an operand, and its bytes; 0: the job has none such. */
 uint64_t job_operand_points(const struct job *job, int operand);
+uint64_t job_operand_bytes(const struct job *job, int operand);
 
 /* A derivative (order 1 along x, accuracy 8) of one point, spacing 1, periodic, with every byte
  * set. */

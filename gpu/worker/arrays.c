@@ -48,13 +48,13 @@ static void find_operands(const struct worker *worker, struct execution *run,
 {
     for (int i = 0; i < OPERANDS; i++) {
         const uint64_t id = given->operand[i];
-        const uint64_t points = job_operand_points(&given->job, i);
+        const uint64_t bytes = job_operand_bytes(&given->job, i);
         const bool is_cut = i == OPERAND_COEFFICIENT || i == OPERAND_SOURCE;
-        if (!id != !points || (id && run->ahead + run->behind && !is_cut))
+        if (!id != !bytes || (id && run->ahead + run->behind && !is_cut))
             worker_broken("RUN with other operands than its job has", run->id);
         run->operand[i] = id ? store_find(worker, id) : NULL;
         if (id && store_has_memory(run->operand[i]) &&
-            !arrays_have_size(run, run->operand[i], points * dtype_element_bytes(given->job.dtype)))
+            !arrays_have_size(run, run->operand[i], bytes))
             worker_broken("RUN with an operand of another size than its job's", run->id);
     }
 }

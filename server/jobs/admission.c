@@ -249,7 +249,7 @@ static struct array_type operand_type(const struct op *op, int operand)
     struct array_type type = {.dtype = (enum dtype)job->dtype,
                               .dimensions = 1,
                               .shape = {points},
-                              .bytes = points * dtype_element_bytes(job->dtype)};
+                              .bytes = job_operand_bytes(job, operand)};
     if (operand == OPERAND_PROBES) {
         type.dimensions = 2;
         type.shape[0] = job->steps + 1;

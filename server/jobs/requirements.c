@@ -124,8 +124,7 @@ static bool find_operands(const struct finding *finding, struct failure *failure
     for (int i = 0; i < OPERANDS; i++) {
         if (i != OPERAND_PROBES && needs->request->operand[i].kind == ARRAY_NONE)
             continue;
-        const uint64_t bytes =
-            job_operand_points(&needs->job, i) * dtype_element_bytes(needs->job.dtype);
+        const uint64_t bytes = job_operand_bytes(&needs->job, i);
         if (bytes == 0)
             continue;
         needs->operands |= UINT32_C(1) << i;

@@ -314,8 +314,7 @@ void random_operands(struct random *random, const struct job *job, struct operan
 {
     for (int i = 0; i < OPERANDS; i++) {
         const uint64_t points = job_operand_points(job, i);
-        void *array = operands->at[i] =
-            points ? malloc(points * dtype_element_bytes(job->dtype)) : NULL;
+        void *array = operands->at[i] = points ? malloc(job_operand_bytes(job, i)) : NULL;
         if (points && !array)
             abort();
         for (uint64_t k = 0; k < points; k++) {

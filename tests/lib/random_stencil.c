@@ -112,7 +112,7 @@ static void random_faces(struct random *random, struct sample *stencil)
 {
     for (int k = 0; k < OPERANDS; k++) {
         const uint64_t points = job_operand_points(&stencil->job, k);
-        void *array = points ? malloc(points * dtype_element_bytes(stencil->job.dtype)) : NULL;
+        void *array = points ? malloc(job_operand_bytes(&stencil->job, k)) : NULL;
         if (points && !array)
             abort();
         for (uint64_t i = 0; i < points; i++)

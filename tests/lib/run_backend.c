@@ -162,7 +162,7 @@ static bool operands_upload(struct bed *bed, const struct job *job, const struct
 {
     memset(to, 0, sizeof *to);
     for (int i = 0; i < OPERANDS; i++) {
-        const uint64_t bytes = job_operand_points(job, i) * dtype_element_bytes(job->dtype);
+        const uint64_t bytes = job_operand_bytes(job, i);
         if (bytes == 0)
             continue;
         to->at[i] = bed->backend->allocate(bytes, OWNER);
@@ -177,9 +177,7 @@ static void operands_release(struct bed *bed, const struct job *job, struct oper
 {
     for (int i = 0; i < OPERANDS; i++)
         if (operands->at[i])
-            bed->backend->release(operands->at[i],
-                                  job_operand_points(job, i) * dtype_element_bytes(job->dtype),
-                                  OWNER);
+            bed->backend->release(operands->at[i], job_operand_bytes(job, i), OWNER);
 }
 
 bool bed_run(struct bed *bed, const struct job *job, const void *block,
@@ -217,7 +215,7 @@ bool bed_run(struct bed *bed, const struct job *job, const void *block,
             download(bed, out[i], launch_result(&resident->launch, i), resident->bytes);
         if (operands.at[OPERAND_PROBES])
             download(bed, given->at[OPERAND_PROBES], operands.at[OPERAND_PROBES],
-                     job_operand_points(job, OPERAND_PROBES) * dtype_element_bytes(job->dtype));
+                     job_operand_bytes(job, OPERAND_PROBES));
     }
     operands_release(bed, job, &operands);
     resident_end(bed, resident);

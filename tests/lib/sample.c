@@ -120,7 +120,7 @@ void trial_make(struct trial *trial, struct random *random, const struct sample 
     }
     reference(plan, &sample->operands, trial->in, trial->expected);
     if (probed_values(job)) {
-        arrays_make(trial->probed, 1, probed_values(job) * dtype_element_bytes(job->dtype), 0);
+        arrays_make(trial->probed, 1, job_operand_bytes(job, OPERAND_PROBES), 0);
         reference_probes(job, sample->block, &sample->operands, trial->in[0], trial->probed[0]);
     }
     trial->launch = (struct launch){.plan = plan,

@@ -85,8 +85,7 @@ static void compare_sample(struct group *group, const struct sample *sample,
         exit(1);
     }
     void *on_cuda[AXIS_COUNT], *on_host[AXIS_COUNT], *probed[AXIS_COUNT];
-    const uint64_t values =
-        job_operand_points(job, OPERAND_PROBES) * dtype_element_bytes(job->dtype);
+    const uint64_t values = job_operand_bytes(job, OPERAND_PROBES);
     arrays_make(on_cuda, job_outputs(job), job_bytes(job), 0x5a);
     arrays_make(on_host, job_outputs(job), job_bytes(job), 0xa5);
     arrays_make(probed, 1, values + 1, 0x5a);
