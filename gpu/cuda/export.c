@@ -125,6 +125,13 @@ static CUdeviceptr map(CUmemGenericAllocationHandle handle, uint64_t bytes)
     return 0;
 }
 
+void export_unimport(void *memory, uint64_t bytes)
+{
+    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)memory;
+    unmap(at, bytes);
+    leave(at, bytes);
+}
+
 void *export_allocate(uint64_t bytes, int *descriptor)
 {
     CUmemGenericAllocationHandle handle;
@@ -137,8 +144,7 @@ void *export_allocate(uint64_t bytes, int *descriptor)
     if (at &&
         !succeeds(driver.share(descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
                   "cuMemExportToShareableHandle")) {
-        unmap(at, bytes);
-        leave(at, bytes);
+        export_unimport((void *)(uintptr_t)at, bytes);
         at = 0;
     }
     /* The mapping and the descriptor keep the memory. */
@@ -148,10 +154,7 @@ void *export_allocate(uint64_t bytes, int *descriptor)
 
 void export_release(void *memory, uint64_t bytes)
 {
-    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)memory;
-    bytes = export_rounded(bytes);
-    unmap(at, bytes);
-    leave(at, bytes);
+    export_unimport(memory, export_rounded(bytes));
 }
 
 void *export_import(int descriptor, uint64_t bytes)
@@ -164,11 +167,4 @@ void *export_import(int descriptor, uint64_t bytes)
     const CUdeviceptr at = map(handle, bytes);
     fault_never((cudaError_t)driver.release(handle), "cuMemRelease");
     return (void *)(uintptr_t)at;
-}
-
-void export_unimport(void *memory, uint64_t bytes)
-{
-    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)memory;
-    unmap(at, bytes);
-    leave(at, bytes);
 }
