@@ -260,14 +260,13 @@ static bool text_take(const msgpack_object *map, const char *key, char *text, si
 static bool export_take(struct ticket *ticket, const msgpack_object *result)
 {
     struct fdclient_export *exported = ticket->exported;
-    const msgpack_object *bytes = object_find(result, "bytes");
-    const msgpack_object *offset = object_find(result, "offset");
     struct array_type type;
     if (!text_take(result, "kind", exported->kind, sizeof exported->kind) ||
-        !text_take(result, "device", exported->device, sizeof exported->device) || !bytes ||
-        !object_unsigned(bytes, &exported->bytes) || !offset ||
-        !object_unsigned(offset, &exported->offset) || !answer_field_type(result, &type) ||
-        exported->offset > exported->bytes || type.bytes > exported->bytes - exported->offset)
+        !text_take(result, "device", exported->device, sizeof exported->device) ||
+        !object_find_unsigned(result, "bytes", &exported->bytes) ||
+        !object_find_unsigned(result, "offset", &exported->offset) ||
+        !answer_field_type(result, &type) || exported->offset > exported->bytes ||
+        type.bytes > exported->bytes - exported->offset)
         return bad_reply(ticket, "it describes no memory with a field");
     text_take(result, "uuid", exported->uuid, sizeof exported->uuid);
     answer_describe(&type, &exported->dtype, &exported->dimensions, exported->shape);
@@ -277,20 +276,19 @@ static bool export_take(struct ticket *ticket, const msgpack_object *result)
 static bool result_take(struct ticket *ticket, const msgpack_object *result)
 {
     const msgpack_object *const report = object_find(result, "report");
-    const msgpack_object *const field = object_find(result, "field");
-    const msgpack_object *const region = object_find(result, "region");
     switch (ticket->answer) {
     case ANSWER_ARRAY:
         return out_take(ticket, object_find(result, "out")) &&
                probes_take(ticket, object_find(result, "probes")) &&
                (!report || json_take(ticket, report));
     case ANSWER_FIELD:
-        return (field && object_unsigned(field, &ticket->results->field)) ||
+        return object_find_unsigned(result, "field", &ticket->results->field) ||
                bad_reply(ticket, "it has no \"field\"");
     case ANSWER_JSON:
         return json_take(ticket, result);
     case ANSWER_REGION:
-        return (region && object_unsigned(region, &ticket->region->id) && ticket->region->id) ||
+        return (object_find_unsigned(result, "region", &ticket->region->id) &&
+                ticket->region->id) ||
                bad_reply(ticket, "it has no \"region\"");
     case ANSWER_EXPORT:
         return export_take(ticket, result);

@@ -413,9 +413,10 @@ static bool read_page(struct session *s, msgpack_zone *zone, msgpack_object_arra
     if (count > 0)
         memcpy(grown + fields->size, page->via.array.ptr, count * sizeof *grown);
     fields->size += count;
-    const msgpack_object *id = count > 0 ? object_find(&grown[fields->size - 1], "field") : NULL;
     uint64_t last;
-    const bool ends = count < LIMIT_LISTED || !id || !object_unsigned(id, &last) || last <= *after;
+    const bool ends = count < LIMIT_LISTED ||
+                      !object_find_unsigned(&grown[fields->size - 1], "field", &last) ||
+                      last <= *after;
     *after = ends ? 0 : last; /* nor may a page be the same again */
     return true;
 }

@@ -50,18 +50,11 @@ static void payload_begin(struct fdclient *client)
         ticket ? answer_payload(ticket, &client->splitter.payload) : incoming_begin(client);
 }
 
-/* The whole number under a key of the map. */
-static bool take_count(const msgpack_object *map, const char *key, uint64_t *value)
-{
-    const msgpack_object *object = object_find(map, key);
-    return object && object_unsigned(object, value);
-}
-
 static void progress_take(struct fdclient *client, const msgpack_object *map)
 {
     uint64_t id, done, total;
-    if (take_count(map, "msgid", &id) && take_count(map, "done", &done) &&
-        take_count(map, "total", &total) && tickets_find(&client->pending, id))
+    if (object_find_unsigned(map, "msgid", &id) && object_find_unsigned(map, "done", &done) &&
+        object_find_unsigned(map, "total", &total) && tickets_find(&client->pending, id))
         client->progress(client->progress_context, id, done, total);
 }
 
@@ -97,8 +90,9 @@ static void snapshot_take(struct fdclient *client, const msgpack_object *map)
 {
     const msgpack_object *time = object_find(map, "time"), *out = object_find(map, "out");
     struct fdclient_snapshot snapshot = {0};
-    if (take_count(map, "msgid", &snapshot.ticket) && take_count(map, "step", &snapshot.step) &&
-        time && object_real(time, &snapshot.time) && out &&
+    if (object_find_unsigned(map, "msgid", &snapshot.ticket) &&
+        object_find_unsigned(map, "step", &snapshot.step) && time &&
+        object_real(time, &snapshot.time) && out &&
         tickets_find(&client->pending, snapshot.ticket) &&
         snapshot_array(client, out, &snapshot.array))
         client->snapshot(client->snapshot_context, &snapshot);

@@ -182,6 +182,12 @@ bool object_unsigned(const msgpack_object *object, uint64_t *value)
     return true;
 }
 
+bool object_find_unsigned(const msgpack_object *map, const char *key, uint64_t *value)
+{
+    const msgpack_object *object = object_find(map, key);
+    return object && object_unsigned(object, value);
+}
+
 bool object_boolean(const msgpack_object *object, bool *value)
 {
     const char *type = NULL, *data = scalar_data(object, &type);

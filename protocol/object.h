@@ -42,6 +42,8 @@ bool object_real(const msgpack_object *object, double *value);
 /* The same where it is a whole number in range (8.0 is). */
 bool object_signed(const msgpack_object *object, int64_t *value);
 bool object_unsigned(const msgpack_object *object, uint64_t *value);
+/* The same of what is under a key of a map. */
+bool object_find_unsigned(const msgpack_object *map, const char *key, uint64_t *value);
 
 /* An element of an array as a number: of 'i' and 'u' 1, 2, 4 or 8 little-endian bytes, of 'f' 4 or
  * 8. Nil for any other type. */
