@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -19,6 +20,17 @@ static inline void signals_block(void)
     sigaddset(&set, SIGCHLD);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGCHLD, SIG_DFL); /* if a parent has it ignored, children cannot be waited for */
+}
+
+/* Of a program that the front starts: it ends with the front, which handles what a terminal or an
+ * operator sends to the whole group. That a front has died before this shows by its socket. */
+static inline void signals_leave_to_front(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
 }
 
 /* A descriptor that is readable while this blocked signal is pending; −1 with errno. */

@@ -6,15 +6,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 enum {
@@ -157,11 +156,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(CHANNEL_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGTERM, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
+    signals_leave_to_front();
     snprintf(name, sizeof name, "fdbridge %s", argv[1]);
     if (!log_open(name, level ? (enum log_level)atoi(level) : LOG_LEVEL_INFO))
         log_fatal(EXIT_USAGE, "no thread for the log");

@@ -3,16 +3,15 @@
  * before the first of them comes, and runs when nothing else wants the core.
  *
  * Ways to end: 0, the socket closed; 1, it could not lock itself in; 2, started wrongly. */
+#include "base/signals.h"
 #include "gpu/compile/compiler.h"
 #include "gpu/compile/nvrtc.h"
 #include "gpu/compile/sandbox.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -92,11 +91,7 @@ int main(int argc, char **argv)
                 COMPILER_DESCRIPTOR);
         return EXIT_USAGE;
     }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGTERM, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
+    signals_leave_to_front();
     setpriority(PRIO_PROCESS, 0, NICE);
     struct compiler_hello hello = {0};
     hello.nvrtc = nvrtc_open(hello.text, sizeof hello.text);

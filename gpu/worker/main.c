@@ -5,13 +5,14 @@
  *                  └────► jobs: wait for their arrays, then one slice after another ──► backend
  *   channel ◄── COPIED, PROGRESS, FINISHED ◄── completions ◄──────────────────────────────┘
  *
- * Ways to end: 0, the front closed the channel (or died: PR_SET_PDEATHSIG); 1, there is no such
+ * Ways to end: 0, the front closed the channel (or died: signals.h); 1, there is no such
  * device; 2, started wrongly; 65, the front broke a rule of channel.h; BACKEND_FAULT_EXIT, the
  * device failed. */
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/rights.h"
+#include "base/signals.h"
 #include "base/thread_pool.h"
 #include "base/wake.h"
 #include "gpu/worker/worker.h"
@@ -19,13 +20,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -383,13 +382,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(CHANNEL_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
-    /* If the front dies before this line, the channel is closed and the first poll sees it. */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* A signal of a terminal or an operator to the whole group is for the front to handle. */
-    signal(SIGINT, SIG_IGN);
-    signal(SIGTERM, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
+    signals_leave_to_front();
     open_log(argv[1]);
     serve_front();
 }
