@@ -4,12 +4,13 @@
  *   front ──channel── fdbridge head ══stream══ fdbridge node ──channel── worker
  *      arena, regions                               arena, regions
  *
- * Neither the front nor the worker knows of it, but that there are no mailboxes and no exported
- * arrays: device memory that other processes map.
+ * Neither the front nor the worker knows of it, but that there are no exported arrays: device
+ * memory that other processes map.
  *
  *   main.c     the process and its loop
  *   head.c     the end beside the front
  *   node.c     the end beside the worker
+ *   peers.c    mailboxes: copies from node to node
  *   payload.c  which bytes go along with a record
  *   frames.c   records on the stream
  *   stream.c   the stream
@@ -46,6 +47,10 @@ struct bridge_end {
     void (*take_frame)(struct frame *frame);
     /* Each BRIDGE_BEAT_MS. */
     void (*beat)(void);
+    /* Of threads of its own: the descriptor to poll, −1: none, and what to do when it is readable.
+     */
+    int (*descriptor)(void);
+    void (*serve)(void);
     /* While so many records wait for the channel, the stream is read no more. */
     uint32_t records_most;
 };

@@ -3,11 +3,18 @@
 #include "gpu/bridge/bridge.h"
 
 #include "base/log.h"
+#include "base/rights.h"
+#include "gpu/bridge/peers.h"
 
+#include <fcntl.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+enum { NODE_EXPORT_BYTES = 4096 }; /* a mailbox is host memory there */
 
 static bool has_joined; /* the ARENA has come */
 
@@ -50,14 +57,31 @@ static uint8_t *take_block(const struct channel_message *record, int descriptor,
     return block;
 }
 
-/* Device memory of another worker is out of reach. A client may have sealed its memory so that it
- * cannot be mapped. Either is the front's to know, and ends nothing. */
-static bool takes_region(const struct channel_message *record, int descriptor)
+/* The address of a mailbox that stands in a memfd where others have the mailbox itself; NULL: it is
+ * of this node. The caller frees it. */
+static uint8_t *take_address(int descriptor)
 {
-    const uint64_t region = record->u.region.region;
-    if (!record->u.region.is_mailbox &&
-        payload_map(region, descriptor, record->u.region.bytes, record->u.region.writable))
+    struct mailbox_address *address = calloc(1, sizeof *address);
+    if (address && rights_sealed(descriptor, F_SEAL_WRITE, sizeof *address) &&
+        pread(descriptor, address, sizeof *address, 0) == sizeof *address &&
+        memcmp(address->magic, "fdnode", sizeof "fdnode") == 0)
+        return (uint8_t *)address;
+    free(address);
+    return NULL;
+}
+
+/* Device memory of this node is out of reach. A client may have sealed its memory so that it cannot
+ * be mapped. Either is the front's to know, and ends nothing. */
+static bool takes_region(const struct channel_message *record, int descriptor, uint8_t **address)
+{
+    const uint64_t region = record->u.region.region, bytes = record->u.region.bytes;
+    if (record->u.region.is_mailbox)
+        *address = take_address(descriptor);
+    if (record->u.region.is_mailbox
+            ? *address && payload_is_mailbox(region, bytes)
+            : payload_map(region, descriptor, bytes, record->u.region.writable))
         return true;
+    free(*address);
     const struct channel_message refused = bridge_cannot_map(region);
     bridge_tell(&refused, -1);
     return false;
@@ -66,6 +90,7 @@ static bool takes_region(const struct channel_message *record, int descriptor)
 static void take_record(struct channel_message *record, int descriptor)
 {
     uint64_t block_bytes;
+    uint8_t *address = NULL;
     switch (record->type) {
     case CHANNEL_REFUSED:
         refuse(record->u.refused.text);
@@ -76,13 +101,12 @@ static void take_record(struct channel_message *record, int descriptor)
         alarm(0);
         break;
     case CHANNEL_REGION:
-        if (!takes_region(record, descriptor))
+        if (!takes_region(record, descriptor, &address))
             return;
         break;
     case CHANNEL_UNREGION:
         payload_unmap(record->u.region.region);
         break;
-    case CHANNEL_MAILBOX:
     case CHANNEL_EXPORT:
         bridge_end(EXIT_FAILURE, "an order that no bridge carries");
     default:
@@ -90,19 +114,53 @@ static void take_record(struct channel_message *record, int descriptor)
     }
     bridge_note(record);
     uint8_t *block = take_block(record, descriptor, &block_bytes);
-    bridge_forward(record, block, (uint32_t)block_bytes);
+    if (address)
+        bridge_forward(record, address, sizeof(struct mailbox_address));
+    else
+        bridge_forward(record, block, (uint32_t)block_bytes);
+}
+
+/* A memfd with the address of the node's mailbox: its host is the one that the node has here. −1:
+ * there is none. */
+static int address_memfd(const struct frame *frame)
+{
+    struct mailbox_address address;
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+    char host[40], port[16];
+    if (frame->head.block_bytes != sizeof address || frame->record.status != STATUS_OK ||
+        getpeername(bridge.stream.socket, (struct sockaddr *)&peer, &length) != 0 ||
+        getnameinfo((struct sockaddr *)&peer, length, host, sizeof host, NULL, 0, NI_NUMERICHOST))
+        return -1;
+    memcpy(&address, frame->block, sizeof address);
+    snprintf(port, sizeof port, "%.8s", address.address); /* ":PORT" */
+    snprintf(address.address, sizeof address.address, "%s%s", host, port);
+    return channel_sealed((const uint8_t *)&address, sizeof address);
+}
+
+static void tell_mailbox(struct frame *frame)
+{
+    const int memfd = address_memfd(frame);
+    frame->record.status = memfd >= 0 ? STATUS_OK : STATUS_OUT_OF_MEMORY;
+    bridge_tell(&frame->record, memfd);
+    if (memfd >= 0)
+        close(memfd);
 }
 
 static void take_frame(struct frame *frame)
 {
     struct channel_message *record = &frame->record;
-    if (frame->block || (record->type == CHANNEL_JOIN) == has_joined)
+    if ((frame->block && record->type != CHANNEL_MAILBOX) ||
+        (record->type == CHANNEL_JOIN) == has_joined)
         bridge_end(EXIT_FAILURE, "an answer out of order");
     switch (record->type) {
     case CHANNEL_READY: /* what the device can do, but no bridge can carry */
         record->u.ready.info.own_planes = 0;
-        record->u.ready.info.export_bytes = 0;
+        record->u.ready.info.export_bytes = NODE_EXPORT_BYTES;
         break;
+    case CHANNEL_MAILBOX:
+        tell_mailbox(frame);
+        return;
     case CHANNEL_JOIN:
     case CHANNEL_REFUSED:
     case CHANNEL_FAILED:

@@ -118,7 +118,10 @@ static _Noreturn void serve(const struct bridge_end *end)
             bridge.came = bridge.went = false;
             continue;
         }
-        struct pollfd polls[] = {{.fd = CHANNEL_DESCRIPTOR}, {.fd = bridge.stream.socket}};
+        struct pollfd polls[] = {
+            {.fd = CHANNEL_DESCRIPTOR},
+            {.fd = bridge.stream.socket},
+            {.fd = end->descriptor ? end->descriptor() : -1, .events = POLLIN}};
         if (bridge.out.count < FRAMES_MOST)
             polls[0].events |= POLLIN;
         if (bridge.queue.count)
@@ -128,11 +131,13 @@ static _Noreturn void serve(const struct bridge_end *end)
         polls[1].events = (takes ? POLLIN : 0) | (writes ? POLLOUT : 0);
         if (!polls[1].events)
             polls[1].fd = -1; /* nor is its end of interest now */
-        poll(polls, 2, more && takes ? 0 : BRIDGE_BEAT_MS - (int)((now_us - beat_us) / 1000));
+        poll(polls, 3, more && takes ? 0 : BRIDGE_BEAT_MS - (int)((now_us - beat_us) / 1000));
         if (takes && (more || polls[1].revents & ~POLLOUT))
             more = take_frames(end);
         if (polls[0].revents & ~POLLOUT)
             take_records(end);
+        if (polls[2].revents)
+            end->serve();
     }
 }
 

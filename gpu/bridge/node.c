@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "gpu/bridge/peers.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +31,8 @@ void node_join(const uint8_t key[SHA256_BYTES], const char *device, const char *
 {
     struct channel_message join = {.type = CHANNEL_JOIN};
     try_to_join(key, device, head);
+    if (!peers_open(key, &bridge.stream))
+        log_warning("no copies from node to node: %s", strerror(errno));
     snprintf(join.u.join.device, sizeof join.u.join.device, "%s", device);
     snprintf(join.u.join.version, sizeof join.u.join.version, "%s", FDSERVER_VERSION);
     bridge_forward(&join, NULL, 0);
@@ -49,6 +53,8 @@ static void take_record(struct channel_message *record, int descriptor)
     (void)descriptor; /* of nothing that a bridge carries */
     if (record->type == CHANNEL_READY)
         share_memory(&record->u.ready.info);
+    if (record->type == CHANNEL_COPIED && peers_take_copied(record))
+        return;
     bridge_forward(record, NULL, 0);
     bridge_note(record);
 }
@@ -65,13 +71,33 @@ static bool open_memory(struct channel_message *record, uint64_t region, uint64_
     return opened;
 }
 
-static void open_region(struct channel_message *record)
+/* Of a mailbox with its address. */
+static void open_region(struct channel_message *record, const struct frame *frame)
 {
     const uint64_t region = record->u.region.region;
-    if (open_memory(record, region, record->u.region.bytes))
+    if (record->u.region.is_mailbox && frame->head.block_bytes == sizeof(struct mailbox_address) &&
+        payload_is_mailbox(region, record->u.region.bytes)) {
+        struct mailbox_address address;
+        memcpy(&address, frame->block, sizeof address);
+        address.address[sizeof address.address - 1] = 0;
+        peers_map(record, &address);
+        return;
+    }
+    if (!record->u.region.is_mailbox && open_memory(record, region, record->u.region.bytes))
         return;
     const struct channel_message refused = bridge_cannot_map(region);
     bridge_forward(&refused, NULL, 0);
+}
+
+static void open_mailbox(struct channel_message *record)
+{
+    struct mailbox_address address, *block = malloc(sizeof *block);
+    if (!block)
+        bridge_end(EXIT_FAILURE, "no memory for its records");
+    record->status =
+        peers_open_mailbox(record->u.mailbox.bytes, &address) ? STATUS_OK : STATUS_OUT_OF_MEMORY;
+    memcpy(block, &address, sizeof address);
+    bridge_forward(record, (uint8_t *)block, sizeof *block);
 }
 
 static void tell_with_block(const struct frame *frame)
@@ -101,10 +127,17 @@ static void take_frame(struct frame *frame)
             bridge_end(EXIT_FAILURE, "no memory for the arena");
         return;
     case CHANNEL_REGION:
-        open_region(record);
+        open_region(record, frame);
+        return;
+    case CHANNEL_MAILBOX:
+        open_mailbox(record);
         return;
     case CHANNEL_UNREGION:
         payload_unmap(record->u.region.region);
+        peers_unmap(record->u.region.region);
+        break;
+    case CHANNEL_DOWNLOAD:
+        peers_note(record);
         break;
     default:
         break;
@@ -128,4 +161,5 @@ static void beat(void)
 }
 
 /* The front bounds its orders, and the lease is over where nothing is read. */
-const struct bridge_end node_end = {take_record, take_frame, beat, .records_most = UINT32_MAX};
+const struct bridge_end node_end = {take_record,      take_frame,  beat,
+                                    peers_descriptor, peers_serve, .records_most = UINT32_MAX};

@@ -10,8 +10,8 @@
 /* Memory that is mapped, and what records under way are going to write. */
 struct mapped {
     uint64_t region, bytes;
-    uint8_t *memory;
-    bool is_known; /* to the worker: orders may name it */
+    uint8_t *memory; /* NULL: a mailbox's, which peers.h has */
+    bool is_known;   /* to the worker: orders may name it */
 };
 
 struct due {
@@ -89,12 +89,22 @@ bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable)
     return true;
 }
 
+bool payload_is_mailbox(uint64_t region, uint64_t bytes)
+{
+    if (find_mapped(region) ||
+        !make_room((void **)&memory.items, memory.count, &memory.room, sizeof *memory.items))
+        return false;
+    memory.items[memory.count++] = (struct mapped){region, bytes, NULL, false};
+    return true;
+}
+
 void payload_unmap(uint64_t region)
 {
     struct mapped *mapped = find_mapped(region);
     if (!mapped)
         return;
-    munmap(mapped->memory, mapped->bytes);
+    if (mapped->memory)
+        munmap(mapped->memory, mapped->bytes);
     *mapped = memory.items[--memory.count];
 }
 
@@ -104,7 +114,8 @@ static bool find_piece(uint64_t region, uint64_t offset, uint64_t bytes,
     const struct mapped *mapped = find_mapped(region);
     if (!mapped || bytes > mapped->bytes || offset > mapped->bytes - bytes)
         return false;
-    *piece = (struct payload_piece){mapped->memory + offset, bytes};
+    if (mapped->memory)
+        *piece = (struct payload_piece){mapped->memory + offset, bytes};
     return true;
 }
 

@@ -196,7 +196,7 @@ struct channel_message {
         } kernel;
         struct {
             uint64_t region, bytes, writable; /* UNREGION, MAPPED: region */
-            uint64_t is_mailbox;              /* 1: device memory; else a client's */
+            uint64_t is_mailbox;              /* 1: memory that workers share; else a client's */
         } region;
         struct {
             uint64_t bytes;

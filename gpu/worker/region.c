@@ -77,7 +77,7 @@ static void map_region(const struct regions *regions, struct region *region)
 
 static void unmap(const struct regions *regions, struct region *region)
 {
-    if (region->memory && region->is_mailbox) {
+    if (region->memory && region->is_imported) {
         regions->backend->unimport(region->memory, region->bytes);
     } else if (region->memory) {
         if (regions->backend->unpin)
@@ -169,7 +169,10 @@ bool regions_map(struct regions *regions, const struct channel_message *message,
     enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
     const uint64_t id = message->u.region.region, bytes = message->u.region.bytes;
     const bool is_mailbox = message->u.region.is_mailbox != 0;
-    if (is_mailbox ? memfd < 0 : !rights_sealed(memfd, SEALS, bytes))
+    const bool is_sealed = rights_sealed(memfd, SEALS, bytes);
+    /* Another node's mailbox is in this one's memory, which a GPU's driver pins. */
+    const bool imports = is_mailbox && !(is_sealed && regions->backend->pin);
+    if (is_mailbox ? memfd < 0 : !is_sealed)
         worker_broken("a REGION without its memory, or without a sealed memfd of its size", id);
     if (id == 0 || ids_find(&regions->ids, id))
         worker_broken("a REGION that is there already", id);
@@ -183,8 +186,9 @@ bool regions_map(struct regions *regions, const struct channel_message *message,
                               .bytes = bytes,
                               .writable = message->u.region.writable != 0,
                               .is_mailbox = is_mailbox,
+                              .is_imported = imports,
                               .memfd = memfd};
-    if (is_mailbox)
+    if (imports)
         import(regions, region);
     else
         order(regions, region);
@@ -199,7 +203,7 @@ void regions_unmap(struct regions *regions, uint64_t id)
     if (region->users)
         worker_broken("UNREGION of a region that is in use", id);
     ids_remove(&regions->ids, id);
-    if (region->is_mailbox) {
+    if (region->is_imported) {
         unmap(regions, region);
         return;
     }

@@ -23,7 +23,8 @@ struct region {
     uint64_t id, bytes;
     bool writable;
     bool answered;      /* MAPPED has been sent */
-    bool is_mailbox;    /* device memory, which the backend has imported */
+    bool is_mailbox;    /* not a client's */
+    bool is_imported;   /* by the backend, as device memory */
     uint32_t users;     /* unfinished copies and jobs that name it */
     enum status status; /* of mapping it */
     /* The mapper's, until it has been answered, and again when it goes. */

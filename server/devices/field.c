@@ -274,7 +274,7 @@ struct field *field_new_exportable(const struct field *of, struct failure *failu
 {
     struct device *device = of->device;
     const uint64_t grain = device->info.export_bytes, bytes = of->type.bytes;
-    if (!grain) {
+    if (!grain || device->bridged) {
         failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s cannot export memory", device->name);
         return NULL;
     }

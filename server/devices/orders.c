@@ -394,7 +394,7 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
         return false;
     link_rate_end(&device->rate, slab->bytes, uv_hrtime());
     answered(device, slab->field->user, &slab->record);
-    copy_ended(slab, true);
+    copy_ended(slab, status == STATUS_OK);
     return true;
 }
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import time
 
 import numpy
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from fdtest import ENDLESS, MiB, Daemon, Node, Region, binary, clean_environment, eventually, wave
 
 LENT = "n1/host"
+LOST = {"DEVICE_LOST", "FIELD_LOST", "OUT_OF_MEMORY"}
 RANDOM = numpy.random.default_rng()
 
 
@@ -74,6 +76,51 @@ def test_fields_stay_on_a_node(client):
     for placement in LENT, "n1/host:1", "host":
         assert client.out("laplacian", f={"field": field}, placement=placement).tobytes() == expected
     client.free(field)
+
+
+def test_arrays_pass_from_node_to_node():
+    """Not through the head: each node has connections to the others."""
+    def sockets(node):
+        (bridge,) = [pid for pid, name in children(node.process.pid) if name == "fdbridge"]
+        return sum(os.readlink(path).startswith("socket:") for path in pathlib.Path(f"/proc/{bridge}/fd").iterdir())
+
+    with Daemon("--staging-bytes", 16 * MiB, device="n1/host,n2/host,n3/host") as daemon, daemon.client() as client:
+        # Its channel, the head, its listener, and from and to two other nodes.
+        eventually(lambda: {sockets(node) for node in daemon.nodes.values()} == {7}, "all nodes are connected")
+        f = new_random(130, 256, 256)
+        expected = client.out("laplacian", f=f).tobytes()
+        fields = [client.call("put", f=f, placement=f"n{i}/host")["field"] for i in (1, 2, 3)]
+        jobs = [client.send("laplacian", f={"field": field}, placement=f"n{i}/host") for field in fields for i in (1, 2, 3)]
+        assert {client.recv(job)["out"].tobytes() for job in jobs} == {expected}
+        both = client.call("put", f=f, distribute=True)["field"]
+        steps = client.out("diffusion", f={"field": both}, steps=40, cfl=0.5).tobytes()
+        assert steps == client.out("diffusion", f=f, steps=40, cfl=0.5, placement="n1/host").tobytes()
+
+
+def test_nodes_survive_each_other():
+    """One of three ends again and again, in the middle of copies between them: right bits, or what is lost."""
+    with Daemon(device="n1/host,n2/host,n3/host") as daemon, daemon.client() as client:
+        f = new_random(96, 128, 128)
+        params = {"steps": 200, "accuracy": 2, "cfl": 0.5}
+        expected = client.out("diffusion", f=f, placement="n1/host", **params).tobytes()
+        laplacian = client.out("laplacian", f=f, placement="n1/host").tobytes()
+        for i in range(6):
+            victim = daemon.nodes[f"n{1 + i % 3}"]
+            here = client.call("put", f=f, placement=f"n{1 + (i + 1) % 3}/host")["field"]
+            field = client.call("put", f=f, distribute=True)["field"]
+            jobs = [client.send("diffusion", f={"field": field}, **params) for _ in range(3)]
+            copies = [client.send("laplacian", f={"field": here}, placement=f"n{1 + (i + 2) % 3}/host") for _ in range(6)]
+            time.sleep(RANDOM.random() * 0.5)
+            pid = [pid for pid, name in children(victim.process.pid) if name == ("fdworker" if i % 2 else "fdbridge")]
+            os.kill(pid[0], signal.SIGKILL)
+            for job in jobs:
+                error, result = client.outcome(job)
+                assert error.code in LOST if error else result["out"].tobytes() == expected
+            for copy in copies:  # between the other two
+                assert client.recv(copy)["out"].tobytes() == laplacian
+            eventually(lambda: set(states(daemon).values()) == {"ready"}, "all nodes are back")
+            assert client.out("diffusion", f=f, distribute=True, **params).tobytes() == expected
+            client.free(here, field)
 
 
 def test_large_and_many_arrays(client):
