@@ -8,6 +8,7 @@
 #include <linux/close_range.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -76,6 +77,18 @@ ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *d
     while (rights.count)
         close(rights.descriptors[--rights.count]);
     errno = EMSGSIZE;
+    return -1;
+}
+
+int rights_memfd(const char *name, uint64_t bytes)
+{
+    const int memfd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memfd < 0 || (ftruncate(memfd, (off_t)bytes) == 0 &&
+                      fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0))
+        return memfd;
+    const int error = errno;
+    close(memfd);
+    errno = error;
     return -1;
 }
 

@@ -29,6 +29,10 @@ ssize_t rights_receive_some(int socket, void *bytes, size_t length, int flags, s
  * EMSGSIZE where there is more, whose beginning is in `bytes`. *descriptor: −1: none came. */
 ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor);
 
+/* A memfd of that size, zeroed, which nobody can make shorter or longer, and to which no seal can
+ * be added that keeps us from writing; −1 with errno. */
+int rights_memfd(const char *name, uint64_t bytes);
+
 /* Is it a memfd of that size, which is not 0, with these seals (F_SEAL_SHRINK, …)? Then no access
  * to what was mapped of it faults. descriptor < 0: it is not. */
 bool rights_sealed(int descriptor, int seals, uint64_t bytes);

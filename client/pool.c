@@ -1,9 +1,9 @@
 /* Memory that the client and its server share, and which of a job's arrays go through it. */
 #include "client/connection.h"
 
+#include "base/rights.h"
 #include "client/error.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,9 +27,8 @@ struct region *region_make(size_t bytes, bool pooled)
     list_init(&region->link);
     region->bytes = bytes;
     region->pooled = pooled;
-    region->descriptor = memfd_create("fdclient", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (region->descriptor >= 0 && ftruncate(region->descriptor, (off_t)bytes) == 0 &&
-        fcntl(region->descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+    region->descriptor = rights_memfd("fdclient", bytes);
+    if (region->descriptor >= 0) {
         region->memory =
             mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region->descriptor, 0);
         if (region->memory != MAP_FAILED) {

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/rights.h"
 #include "gpu/bridge/peers.h"
 
 #include <errno.h>
@@ -62,7 +63,7 @@ static void take_record(struct channel_message *record, int descriptor)
 /* ARENA, REGION: memory of the head's size, for the worker too. False: there is none. */
 static bool open_memory(struct channel_message *record, uint64_t region, uint64_t bytes)
 {
-    const int memfd = payload_memfd(bytes);
+    const int memfd = rights_memfd("bridge", bytes);
     const bool opened = payload_map(region, memfd, bytes, true);
     if (opened)
         bridge_tell(record, memfd);

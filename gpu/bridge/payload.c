@@ -1,7 +1,6 @@
 #include "gpu/bridge/payload.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -60,17 +59,6 @@ static struct mapped *find_mapped(uint64_t region)
         if (memory.items[i].region == region)
             return &memory.items[i];
     return NULL;
-}
-
-int payload_memfd(uint64_t bytes)
-{
-    const int memfd = memfd_create("bridge", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (memfd >= 0 && bytes <= INT64_MAX && ftruncate(memfd, (off_t)bytes) == 0 &&
-        fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
-        return memfd;
-    if (memfd >= 0)
-        close(memfd);
-    return -1;
 }
 
 bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable)

@@ -28,8 +28,6 @@ bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable);
 void payload_unmap(uint64_t region);
 /* A region is a mailbox of that size: copies to and from it have no payload. False: no memory. */
 bool payload_is_mailbox(uint64_t region, uint64_t bytes);
-/* A memfd of that size, sealed as a region's; −1: there is none to be had. */
-int payload_memfd(uint64_t bytes);
 
 /* The payload of a record. False: it names memory that is not there. */
 bool payload_of(const struct channel_message *record, struct payload *payload);

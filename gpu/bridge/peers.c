@@ -2,6 +2,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "base/rights.h"
 #include "gpu/bridge/bridge.h"
 
 #include <errno.h>
@@ -200,7 +201,7 @@ bool peers_open(const uint8_t key[SHA256_BYTES], const struct stream *head)
 
 bool peers_open_mailbox(uint64_t bytes, struct mailbox_address *address)
 {
-    const int memfd = peers.memory || peers.events[0] < 0 ? -1 : payload_memfd(bytes);
+    const int memfd = peers.memory || peers.events[0] < 0 ? -1 : rights_memfd("bridge", bytes);
     void *memory =
         memfd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     *address = peers.address;
@@ -302,7 +303,7 @@ static struct peer *new_peer(const struct channel_message *region,
     list_init(&peer->queue);
     pthread_mutex_init(&peer->mutex, NULL);
     pthread_cond_init(&peer->ordered, NULL);
-    peer->memfd = payload_memfd(bytes);
+    peer->memfd = rights_memfd("bridge", bytes);
     void *memory = peer->memfd < 0
                        ? MAP_FAILED
                        : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, peer->memfd, 0);

@@ -2,8 +2,8 @@
 
 #include "base/cgroup.h"
 #include "base/list.h"
+#include "base/rights.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -168,18 +168,6 @@ void memory_release(void *memory, uint64_t bytes, uint64_t owner)
     kept_bytes += bytes;
 }
 
-/* Nobody can make it shorter, and no seal can be added that keeps us from writing. */
-static int make_shared(uint64_t bytes)
-{
-    const int memfd = memfd_create("field", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (memfd >= 0 && ftruncate(memfd, (off_t)bytes) == 0 &&
-        fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        return memfd;
-    if (memfd >= 0)
-        close(memfd);
-    return -1;
-}
-
 void *memory_allocate_shared(uint64_t bytes, int *descriptor)
 {
     bytes = page_bytes(bytes);
@@ -188,7 +176,7 @@ void *memory_allocate_shared(uint64_t bytes, int *descriptor)
         return NULL;
     if (!fits(bytes))
         memory_trim();
-    const int memfd = fits(bytes) ? make_shared(bytes) : -1;
+    const int memfd = fits(bytes) ? rights_memfd("field", bytes) : -1;
     void *memory =
         memfd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     if (memory != MAP_FAILED) {

@@ -2,18 +2,16 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/rights.h"
 #include "base/signals.h"
 #include "gpu/worker/channel.h"
 #include "server/devices/start.h"
 #include "server/io/io.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -89,10 +87,8 @@ static uint32_t ask(int channel)
     struct channel_message said;
     struct pollfd polls = {.fd = channel, .events = POLLIN};
     int descriptor;
-    const int memfd = memfd_create("probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    const bool asked = memfd >= 0 && ftruncate(memfd, PROBE_BYTES) == 0 &&
-                       fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0 &&
-                       channel_send(channel, &arena, memfd) == CHANNEL_OK;
+    const int memfd = rights_memfd("probe", PROBE_BYTES);
+    const bool asked = memfd >= 0 && channel_send(channel, &arena, memfd) == CHANNEL_OK;
     if (memfd >= 0)
         close(memfd);
     if (!asked || poll(&polls, 1, PROBE_MS) != 1 ||

@@ -1,11 +1,11 @@
 #include "server/users/arena.h"
 
 #include "base/log.h"
+#include "base/rights.h"
 #include "server/users/reserve.h"
 #include "server/users/user.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,10 +26,9 @@ bool arena_open(struct arena *arena, uint64_t bytes)
     arena->slab_count = (uint32_t)(bytes / arena->slab_bytes);
     arena->bytes = (uint64_t)arena->slab_count * arena->slab_bytes;
     arena->memory = MAP_FAILED;
-    arena->descriptor = memfd_create("fdserver-staging", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    arena->descriptor = rights_memfd("fdserver-staging", arena->bytes);
     arena->slabs = calloc(arena->slab_count, sizeof *arena->slabs);
-    if (arena->descriptor >= 0 && ftruncate(arena->descriptor, (off_t)arena->bytes) == 0 &&
-        fcntl(arena->descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    if (arena->descriptor >= 0)
         arena->memory =
             mmap(NULL, arena->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena->descriptor, 0);
     if (arena->memory == MAP_FAILED || !arena->slabs) {

@@ -4,6 +4,7 @@
  * An input is a list of answers of 8 bytes each: type, tag, status, bytes of payload (2), a place
  * in the frame (2) and what that byte is changed by. So inputs keep their meaning when the layout
  * of records changes. */
+#include "base/rights.h"
 #include "gpu/bridge/frames.h"
 
 #include <stdlib.h>
@@ -57,7 +58,7 @@ static uint8_t *open_arena(void)
 {
     struct channel_message whole = {.type = CHANNEL_UPLOAD, .u.copy.bytes = ARENA};
     struct payload payload;
-    const int memfd = payload_memfd(ARENA);
+    const int memfd = rights_memfd("bridge", ARENA);
     check(payload_map(PAYLOAD_ARENA, memfd, ARENA, true));
     close(memfd);
     check(payload_of(&whole, &payload));

@@ -1,4 +1,5 @@
 /* Frames over a stream that takes and gives bytes as it likes. */
+#include "base/rights.h"
 #include "gpu/bridge/frames.h"
 #include "tests/unit/unit.h"
 
@@ -60,7 +61,7 @@ static int setup(void **state)
     struct channel_message whole = {.type = CHANNEL_UPLOAD,
                                     .u.copy = {.region = PAYLOAD_ARENA, .bytes = ARENA}};
     struct payload payload;
-    const int memfd = payload_memfd(ARENA);
+    const int memfd = rights_memfd("bridge", ARENA);
     memset(&wire, 0, sizeof wire);
     memset(&out, 0, sizeof out);
     memset(&in, 0, sizeof in);

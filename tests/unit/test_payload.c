@@ -1,4 +1,5 @@
 /* Which bytes go along with a record, on both nodes. */
+#include "base/rights.h"
 #include "gpu/bridge/payload.h"
 #include "tests/unit/unit.h"
 
@@ -9,7 +10,7 @@ enum { ARENA = 1 << 16, REGION = 7, REGION_BYTES = 8192 };
 
 static int map(void **state)
 {
-    const int arena = payload_memfd(ARENA), region = payload_memfd(REGION_BYTES);
+    const int arena = rights_memfd("bridge", ARENA), region = rights_memfd("bridge", REGION_BYTES);
     assert_true(payload_map(PAYLOAD_ARENA, arena, ARENA, true));
     assert_true(payload_map(REGION, region, REGION_BYTES, true));
     close(arena);

@@ -1,10 +1,10 @@
 /* Regions are mapped at the alignment of pinned pieces, while other threads map memory. */
 #include "gpu/worker/region.h"
+#include "base/rights.h"
 #include "base/wake.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,9 +51,7 @@ void *__wrap_mmap(void *at, size_t bytes, int access, int flags, int file, off_t
 /* A region whose bytes are all `value` is mapped. */
 static void map(struct regions *regions, uint64_t id, int value)
 {
-    enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
-    const int file = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_true(file >= 0 && ftruncate(file, BYTES) == 0 && fcntl(file, F_ADD_SEALS, SEALS) == 0);
+    const int file = rights_memfd("region", BYTES);
     static char bytes[BYTES];
     memset(bytes, value, sizeof bytes);
     assert_int_equal(pwrite(file, bytes, sizeof bytes, 0), BYTES);

@@ -1,12 +1,11 @@
 /* The front's regions: each device whose jobs name one maps it, on its first use there, and what
  * befalls a device is no affair of the others. The devices are these tests'. */
+#include "base/rights.h"
 #include "server/devices/device.h"
 #include "server/devices/field.h"
 #include "tests/unit/unit.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { BYTES = 10000, HERE = 0, THERE = 1, DEVICES = 2, JOBS = 3 };
@@ -144,9 +143,8 @@ static int close_devices(void **state)
 /* Register memory, up to where its blocks are there and the first device is asked. */
 static void begin_to_register(int first)
 {
-    const int file = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_true(file >= 0 && ftruncate(file, BYTES) == 0);
-    assert_int_equal(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    const int file = rights_memfd("region", BYTES);
+    assert_true(file >= 0);
     const struct request request = {.bytes = BYTES, .writable = true, .msgid = 1};
     struct failure failure = {0};
     assert_true(region_register(&devices, &owner, &device[first], &request, file, &failure));

@@ -2,6 +2,7 @@
  * device that FDSERVER_TEST_DEVICE names. */
 #pragma once
 
+#include "base/rights.h"
 #include "gpu/worker/channel.h"
 #include "tests/lib/job_of.h"
 #include "tests/lib/random_job.h"
@@ -58,9 +59,7 @@ static inline void start(const char *device)
     front.socket = ends[0];
     memset(&front.inbox, 0, sizeof front.inbox);
     front.next_id = 1;
-    front.memfd = memfd_create("arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_int_equal(ftruncate(front.memfd, ARENA_BYTES), 0);
-    assert_int_equal(fcntl(front.memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    front.memfd = rights_memfd("arena", ARENA_BYTES);
     front.arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, front.memfd, 0);
     assert_ptr_not_equal(front.arena, MAP_FAILED);
 }
