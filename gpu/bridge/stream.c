@@ -232,8 +232,8 @@ static SSL *tls_new(struct stream *stream, const uint8_t *key)
     return tls;
 }
 
-/* A session without the key would be one of certificates, of which there are none; the question
- * costs nothing. */
+/* A session without the key is one of certificates. The end that accepts has none, so that there is
+ * no such session; the end that connects may be shown one, and would take any: it must ask. */
 static bool has_proven(SSL *tls, bool accepts)
 {
     const int done = accepts ? SSL_accept(tls) : SSL_connect(tls);

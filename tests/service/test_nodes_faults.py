@@ -3,14 +3,18 @@
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
+import socket
+import ssl
+import subprocess
 import threading
 import time
 
 import numpy
 import pytest
 
-from fdtest import Daemon, Region, eventually, wave
+from fdtest import Daemon, Node, Region, eventually, wave
 
 LENT = "n1/host"
 
@@ -118,3 +122,35 @@ def test_a_region_that_no_bridge_can_map():
         for each in region, other:
             client.call("unregister", region=each.id)
         assert entry(daemon)["generation"] == 1
+
+
+def test_why_a_device_cannot_be_used_is_told_to_the_head():
+    """A worker that refuses says so, and ends: its last words pass the bridge."""
+    with Daemon(device="host,n1/cuda:7", wait=False) as daemon:
+        eventually(lambda: os.path.exists(daemon.path), "the socket")
+        daemon.join("n1", "cuda:7")
+        eventually(lambda: "n1/cuda:7 cannot be used: " in daemon.log(), "the reason")
+        assert entry(daemon, "n1/cuda:7")["state"] in {"starting", "down"}
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+def test_a_false_head_with_a_certificate(tmp_path):
+    """TLS would be content with it: a node is not."""
+    key, pair = tmp_path / "key", tmp_path / "pair.pem"
+    key.write_text("sixteen bytes or more")
+    key.chmod(0o600)
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", pair, "-out", tmp_path / "own.pem",
+                    "-subj", "/CN=head"], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "own.pem", pair)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        node = Node("n1", "host", listener.getsockname()[1], str(key), str(tmp_path))
+        try:
+            connection, _ = listener.accept()
+            with context.wrap_socket(connection, server_side=True) as stream:
+                assert stream.version() == "TLSv1.3"
+                with contextlib.suppress(OSError):
+                    assert stream.recv(1) == b""  # it does not say its name
+            eventually(lambda: "another cluster key" in node.log(), "the refusal")
+        finally:
+            node.kill()
