@@ -147,6 +147,15 @@ static void tell_mailbox(struct frame *frame)
         close(memfd);
 }
 
+/* A text of the other node's, which comes to the log and to clients. */
+static void make_printable(char *text, size_t room)
+{
+    for (size_t i = 0; i < room && text[i]; i++)
+        if (text[i] < ' ' || text[i] > '~')
+            text[i] = '?';
+    text[room - 1] = 0;
+}
+
 static void take_frame(struct frame *frame)
 {
     struct channel_message *record = &frame->record;
@@ -157,12 +166,17 @@ static void take_frame(struct frame *frame)
     case CHANNEL_READY: /* what the device can do, but no bridge can carry */
         record->u.ready.info.own_planes = 0;
         record->u.ready.info.export_bytes = NODE_EXPORT_BYTES;
+        make_printable(record->u.ready.info.name, sizeof record->u.ready.info.name);
         break;
     case CHANNEL_MAILBOX:
         tell_mailbox(frame);
         return;
     case CHANNEL_JOIN:
+        make_printable(record->u.join.device, sizeof record->u.join.device);
+        break;
     case CHANNEL_REFUSED:
+        make_printable(record->u.refused.text, sizeof record->u.refused.text);
+        break;
     case CHANNEL_FAILED:
     case CHANNEL_COPIED:
     case CHANNEL_PROGRESS:

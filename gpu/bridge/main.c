@@ -64,6 +64,16 @@ void bridge_note(const struct channel_message *record)
         bridge_end(EXIT_FAILURE, "a record that names memory that is not there");
 }
 
+/* What waits for the end that is still there goes first, as far as it takes it: the worker's
+ * REFUSED, or what the head has against a node. */
+static _Noreturn void end_closed(const char *what)
+{
+    bool moved;
+    frames_send(&bridge.out, &bridge.stream, &moved);
+    channel_queue_flush(&bridge.queue, CHANNEL_DESCRIPTOR);
+    bridge_end(0, what);
+}
+
 /* --- the loop --- */
 
 /* Both return whether there may be more. */
@@ -75,7 +85,7 @@ static bool take_records(const struct bridge_end *end)
         const enum channel_result result =
             channel_receive(CHANNEL_DESCRIPTOR, &bridge.inbox, &record, &descriptor);
         if (result == CHANNEL_CLOSED)
-            bridge_end(0, "its channel closed");
+            end_closed("its channel closed");
         if (result == CHANNEL_BROKEN)
             bridge_end(EXIT_FAILURE, "a packet that is not whole records");
         if (result == CHANNEL_AGAIN)
@@ -92,7 +102,7 @@ static bool take_frames(const struct bridge_end *end)
     for (int i = 0; i < AT_ONCE; i++) {
         const enum frames_result result = frames_receive(&bridge.in, &bridge.stream, &bridge.came);
         if (result == FRAMES_CLOSED)
-            bridge_end(0, "the other node closed the stream");
+            end_closed("the other node closed the stream");
         if (result == FRAMES_BROKEN)
             bridge_end(EXIT_FAILURE, "what came from the other node is no frame of this version");
         if (result == FRAMES_NONE || result == FRAMES_MORE)
@@ -108,9 +118,9 @@ static _Noreturn void serve(const struct bridge_end *end)
     bool more = true; /* what came with the handshake shows in no poll */
     for (;;) {
         if (!frames_send(&bridge.out, &bridge.stream, &bridge.went))
-            bridge_end(0, "the other node closed the stream");
+            end_closed("the other node closed the stream");
         if (channel_queue_flush(&bridge.queue, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
-            bridge_end(0, "its channel closed");
+            end_closed("its channel closed");
         const uint64_t now_us = clock_us();
         if (now_us - beat_us >= BRIDGE_BEAT_MS * 1000) {
             beat_us = now_us;

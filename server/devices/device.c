@@ -247,6 +247,8 @@ static void worker_gone(struct device *device)
     const bool refused = device->state == DEVICE_STARTING;
     const bool served = !refused && uv_hrtime() - device->ready_ns >= LIFE_NS;
     device->pid = 0;
+    if (device->bridged && device->refusal[0])
+        log_warning("%s cannot be used: %s", device->name, device->refusal);
     if (!closing)
         device->state = DEVICE_DOWN;
     device->short_lives = served ? 0 : device->short_lives + 1;

@@ -560,20 +560,20 @@ TEST(a_job_says_where_it_is_to_run)
                  {"[0, 1, 'hessian', [{'placement': b'host', 'f': {'field': 5}}]]", "host"},
                  {"[0, 1, 'put', [{'f': {'field': 5}, 'placement': 'cuda:1'}]]", "cuda:1"},
                  {"[0, 1, 'chain', [{'ops': [{'op': 'laplacian', 'f': {'field': 5}}], 'placement': "
-                  "'az09:678901234567890123'}]]",
-                  "az09:678901234567890123"}};
+                  "'az09-AZ_.890123456789012345678901/host:12345678'}]]",
+                  "az09-AZ_.890123456789012345678901/host:12345678"}};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         assert_true(decode(taken[i].text, &cube));
         assert_string_equal(decoded.request.placement, taken[i].placement);
     }
-    static const char *const wrong[] = {"''",    "'az09:6789012345678901234'",
-                                        "'A'",   "'cuda 1'",
-                                        "'{'",   "'/'",
+    static const char *const wrong[] = {"''",    "'az09-AZ_.890123456789012345678901/host:123456789'",
+                                        "'a+'",  "'cuda 1'",
+                                        "'{'",   "'@'",
                                         "#1",    "1",
                                         "nil",   "true",
                                         "['a']", "{'cuda': 1}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        char params[64];
+        char params[96];
         snprintf(params, sizeof params, "'placement': %s", wrong[i]);
         refused("laplacian", params, "placement", "\"spread\" or the name of a device");
     }
