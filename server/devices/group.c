@@ -348,15 +348,17 @@ bool group_cuts(const struct device *group, const struct array_type *type)
 static void become_ready(struct device *device)
 {
     const struct group *group = device->group;
-    device->memory_bytes = 0;
-    device->info.units = 0;
+    uint64_t bytes = 0;
+    uint32_t units = 0;
     for (uint32_t i = 0; i < group->count; i++) {
         const struct device *member = group->member[i];
         if (member->state != DEVICE_READY)
             return;
-        device->memory_bytes += member->memory_bytes;
-        device->info.units += member->info.units;
+        bytes += member->memory_bytes;
+        units += member->info.units;
     }
+    device->memory_bytes = bytes;
+    device->info.units = units;
     memcpy(device->info.name, group->member[0]->info.name, sizeof device->info.name);
     device->state = DEVICE_READY;
     device->ready_ns = uv_hrtime();
