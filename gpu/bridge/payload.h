@@ -6,7 +6,7 @@
  *   COPIED, FINISHED    what the DOWNLOAD or RUN has written there, where it ended OK
  *
  * On both nodes there are an arena and regions of the same numbers and sizes. Those of the node are
- * its own, without pages where nothing was written. */
+ * its own; a region takes all of its memory there, too, once the worker has mapped it. */
 #pragma once
 
 #include "gpu/worker/channel.h"
