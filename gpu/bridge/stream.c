@@ -290,10 +290,19 @@ int64_t stream_read(struct stream *stream, void *bytes, size_t size)
     return done > 0 ? done : result_of(stream, done);
 }
 
+/* OpenSSL leaves that to us. While a part of a record waits, it refuses: then after that. */
+static void renew_key(struct stream *stream)
+{
+    if (SSL_key_update(stream->tls, SSL_KEY_UPDATE_NOT_REQUESTED))
+        stream->records = 0;
+}
+
 int64_t stream_write(struct stream *stream, const void *bytes, size_t size)
 {
     size_t done = 0;
     while (done < size) {
+        if (stream->records >= STREAM_KEY_RECORDS)
+            renew_key(stream);
         ERR_clear_error();
         const int some =
             SSL_write(stream->tls, (const uint8_t *)bytes + done, at_once(size - done));
@@ -302,6 +311,7 @@ int64_t stream_write(struct stream *stream, const void *bytes, size_t size)
         if (some <= 0)
             break;
         done += (size_t)some;
+        stream->records += ((size_t)some + STREAM_RECORD_BYTES - 1) / STREAM_RECORD_BYTES;
     }
     return (int64_t)done;
 }

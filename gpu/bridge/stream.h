@@ -9,12 +9,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { STREAM_KEY_LEAST = 16 }; /* bytes of the file, at least */
+enum {
+    STREAM_KEY_LEAST = 16, /* bytes of the file, at least */
+    /* Records that an end writes with one key of the session, which it then renews; RFC 8446, 5.5
+     * allows five times as many. */
+    STREAM_KEY_RECORDS = 1 << 22,
+    STREAM_RECORD_BYTES = 1 << 14 /* at most */
+};
 
 struct stream {
     void *tls;                      /* owned */
     int socket;                     /* owned */
     struct stream_buffer *in, *out; /* of bytes as they are on the socket; owned */
+    uint64_t records;               /* written with the present key */
 };
 
 /* The key in that file, which nobody but its owner and group may read: the digest of what it holds,

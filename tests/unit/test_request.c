@@ -566,12 +566,13 @@ TEST(a_job_says_where_it_is_to_run)
         assert_true(decode(taken[i].text, &cube));
         assert_string_equal(decoded.request.placement, taken[i].placement);
     }
-    static const char *const wrong[] = {"''",    "'az09-AZ_.890123456789012345678901/host:123456789'",
-                                        "'a+'",  "'cuda 1'",
-                                        "'{'",   "'@'",
-                                        "#1",    "1",
-                                        "nil",   "true",
-                                        "['a']", "{'cuda': 1}"};
+    static const char *const wrong[] = {
+        "''",    "'az09-AZ_.890123456789012345678901/host:123456789'",
+        "'a+'",  "'cuda 1'",
+        "'{'",   "'@'",
+        "#1",    "1",
+        "nil",   "true",
+        "['a']", "{'cuda': 1}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char params[96];
         snprintf(params, sizeof params, "'placement': %s", wrong[i]);

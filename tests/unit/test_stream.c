@@ -78,6 +78,20 @@ TEST(test_bytes_pass_both_ways)
     stream_close(&ends[0].stream);
 }
 
+TEST(test_a_key_is_not_used_for_ever)
+{
+    struct end ends[2];
+    open_both(ends, 1, 1);
+    for (int i = 0; i < 2; i++) {
+        ends[i].stream.records = STREAM_KEY_RECORDS - 64;
+        pass(&ends[i].stream, &ends[!i].stream, 5 << 20);
+        assert_true(ends[i].stream.records < STREAM_KEY_RECORDS - 64);
+        pass(&ends[!i].stream, &ends[i].stream, 5 << 20);
+    }
+    stream_close(&ends[0].stream);
+    stream_close(&ends[1].stream);
+}
+
 TEST(test_another_key_opens_nothing)
 {
     struct end ends[2];
