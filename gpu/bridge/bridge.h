@@ -69,7 +69,7 @@ _Noreturn void bridge_end(int status, const char *why);
  * process. The block is taken over, the descriptor stays the caller's. */
 void bridge_forward(const struct channel_message *record, uint8_t *block, uint32_t block_bytes);
 void bridge_tell(const struct channel_message *record, int descriptor);
-/* The MAPPED of a region that payload_map() has not mapped, for the reason in errno. */
-struct channel_message bridge_cannot_map(uint64_t region);
+/* The MAPPED of a region that is not mapped. */
+struct channel_message bridge_cannot_map(uint64_t region, enum status status);
 /* payload_note(), which ends the process where it fails. */
 void bridge_note(const struct channel_message *record);

@@ -6,6 +6,7 @@
 #include "base/rights.h"
 #include "gpu/bridge/peers.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -82,7 +83,8 @@ static bool takes_region(const struct channel_message *record, int descriptor, u
             : payload_map(region, descriptor, bytes, record->u.region.writable))
         return true;
     free(*address);
-    const struct channel_message refused = bridge_cannot_map(region);
+    const struct channel_message refused =
+        bridge_cannot_map(region, errno == ENOMEM ? STATUS_OUT_OF_MEMORY : STATUS_INTERNAL);
     bridge_tell(&refused, -1);
     return false;
 }

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/signals.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -50,12 +49,10 @@ void bridge_tell(const struct channel_message *record, int descriptor)
         bridge_end(EXIT_FAILURE, "no memory for its records");
 }
 
-struct channel_message bridge_cannot_map(uint64_t region)
+struct channel_message bridge_cannot_map(uint64_t region, enum status status)
 {
-    return (struct channel_message){.type = CHANNEL_MAPPED,
-                                    .status =
-                                        errno == ENOMEM ? STATUS_OUT_OF_MEMORY : STATUS_INTERNAL,
-                                    .u.region.region = region};
+    return (struct channel_message){
+        .type = CHANNEL_MAPPED, .status = status, .u.region.region = region};
 }
 
 void bridge_note(const struct channel_message *record)

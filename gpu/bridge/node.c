@@ -72,6 +72,15 @@ static bool open_memory(struct channel_message *record, uint64_t region, uint64_
     return opened;
 }
 
+/* Is there room for a region of that size in this device's part of the node's --region-memory? The
+ * head counts its own. */
+static bool has_room(uint64_t bytes)
+{
+    const char *most = getenv("FDSERVER_REGION_SHARE");
+    const uint64_t room = most ? strtoull(most, NULL, 10) : UINT64_MAX;
+    return bytes <= room && payload_region_bytes() <= room - bytes;
+}
+
 /* Of a mailbox with its address. */
 static void open_region(struct channel_message *record, const struct frame *frame)
 {
@@ -84,9 +93,10 @@ static void open_region(struct channel_message *record, const struct frame *fram
         peers_map(record, &address);
         return;
     }
-    if (!record->u.region.is_mailbox && open_memory(record, region, record->u.region.bytes))
+    if (!record->u.region.is_mailbox && has_room(record->u.region.bytes) &&
+        open_memory(record, region, record->u.region.bytes))
         return;
-    const struct channel_message refused = bridge_cannot_map(region);
+    const struct channel_message refused = bridge_cannot_map(region, STATUS_OUT_OF_MEMORY);
     bridge_forward(&refused, NULL, 0);
 }
 

@@ -76,6 +76,15 @@ bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable)
     return true;
 }
 
+uint64_t payload_region_bytes(void)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < memory.count; i++)
+        if (memory.items[i].region != PAYLOAD_ARENA && memory.items[i].memory)
+            bytes += memory.items[i].bytes;
+    return bytes;
+}
+
 bool payload_is_mailbox(uint64_t region, uint64_t bytes)
 {
     if (find_mapped(region) ||

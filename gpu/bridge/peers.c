@@ -326,7 +326,7 @@ static struct peer *find_peer(uint64_t region)
 
 static void refuse_region(uint64_t region)
 {
-    const struct channel_message refused = bridge_cannot_map(region);
+    const struct channel_message refused = bridge_cannot_map(region, STATUS_INTERNAL);
     bridge_note(&refused);
     bridge_forward(&refused, NULL, 0);
 }

@@ -149,6 +149,9 @@ static void set_environment(const struct config *config, uint32_t hosts)
     setenv("FDSERVER_THREADS", number, 1);
     snprintf(number, sizeof number, "%u", hosts);
     setenv("FDSERVER_HOST_WORKERS", number, 1);
+    snprintf(number, sizeof number, "%llu",
+             (unsigned long long)(node.count ? config->region_memory / node.count : 0));
+    setenv("FDSERVER_REGION_SHARE", number, 1);
 }
 
 static void tend(void)

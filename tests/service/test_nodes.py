@@ -155,6 +155,23 @@ def test_regions_are_mirrored(client):
     client.call("unregister", region=region.id)
 
 
+def test_a_node_has_less_memory_than_its_head():
+    """A region that is too large for it cannot be used there, and can be used here."""
+    with Daemon(device="host,n1/host", wait=False) as daemon:
+        daemon.nodes["n1"] = Node("n1", "host", daemon.port(), daemon.key, daemon.folder, "--region-memory", "3M")
+        eventually(daemon.answers, "the node joins")
+        with daemon.client() as client:
+            f = new_random(64, 64, 64)  # 1 MiB
+            small, large = Region.holding(client, f, size=2 * f.nbytes), Region.holding(client, f, size=4 * f.nbytes)
+            expected = client.out("laplacian", f=f, placement="host").tobytes()
+            assert client.out("laplacian", f=small.place(like=f), placement=LENT).tobytes() == expected
+            assert client.refused("laplacian", f=large.place(like=f), placement=LENT).code == "OUT_OF_MEMORY"
+            assert client.out("laplacian", f=large.place(like=f), placement="host").tobytes() == expected
+            client.call("unregister", region=small.id)  # then there is room for another one
+            other = Region.holding(client, f, size=3 * f.nbytes)
+            assert client.out("laplacian", f=other.place(like=f), placement=LENT).tobytes() == expected
+
+
 def test_a_connection_has_its_home_at_the_head(head):
     for _ in range(3):
         with head.client() as client:
