@@ -173,17 +173,23 @@ bool plan_init(struct plan *plan, const struct job *job, const void *block)
     return false;
 }
 
-void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, bool of_two)
+void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, int inputs)
 {
     memset(plan, 0, sizeof *plan);
     plan->engine = PLAN_MEASURE;
     plan->dtype = dtype;
-    plan->inputs = of_two ? 2 : 1;
+    plan->inputs = inputs;
     plan->outputs = 1;
     plan->batch = 1;
     plan->points = points;
     plan->lines = measure_blocks(points);
     plan->passes = 1;
+}
+
+uint64_t plan_measure_bytes(const struct plan *plan)
+{
+    const uint64_t given = plan->inputs ? 0 : plan->points * sizeof(struct measured);
+    return given + measure_bytes(plan->points);
 }
 
 void plan_release(struct plan *plan)

@@ -46,7 +46,7 @@ struct plan_axis {
 /* Which code evaluates a plan. */
 enum plan_engine {
     PLAN_TABLE,   /* each point by its row of the table */
-    PLAN_MEASURE, /* numerics/measure.h: of one array, or of the distances of two */
+    PLAN_MEASURE, /* numerics/measure.h: of one array, of the distances of two, or of results */
     PLAN_ADI,     /* tridiagonal solves along each axis (numerics/adi.h) */
     PLAN_STENCIL  /* each point by the same offsets and weights: numerics/stencil_plan.h */
 };
@@ -107,8 +107,10 @@ bool plan_init(struct plan *plan, const struct job *job, const void *block);
 /* Is it one whose plan is `plain`? */
 bool job_is_plain(const struct job *job);
 /* Of a measure of so many points, from 1 up, of one array or of two: lines are its blocks, its
- * output is of measure_bytes(). */
-void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, bool of_two);
+ * output is of plan_measure_bytes(). inputs 0: of so many results of blocks, with which its output
+ * begins. */
+void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, int inputs);
+uint64_t plan_measure_bytes(const struct plan *plan);
 /* Where plan_init() was true: free the table. */
 void plan_release(struct plan *plan);
 

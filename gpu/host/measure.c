@@ -100,8 +100,14 @@ void measure_pass(const struct launch *launch)
     const struct plan *plan = launch->plan;
     struct measured *to = launch->even[0];
     uint64_t count = plan->points, blocks = measure_blocks(count);
-    measure_blocks_of(of[plan->dtype][plan->inputs == 2], launch->in[0], launch->in[1], count,
-                      launch->from, launch->to, to);
+    if (plan->inputs) {
+        measure_blocks_of(of[plan->dtype][plan->inputs == 2], launch->in[0], launch->in[1], count,
+                          launch->from, launch->to, to);
+    } else {
+        const struct measured *given = to;
+        to += count;
+        measure_blocks_of(results, given, NULL, count, launch->from, launch->to, to);
+    }
     while (launch->to == plan->lines && blocks > 1) {
         const struct measured *from = to;
         to += blocks;

@@ -187,8 +187,9 @@ struct channel_message {
         struct {
             uint64_t id;
             uint64_t array, other;  /* other 0: the array's values; else their distances from its */
-            uint64_t result;        /* of measure_bytes(points), or more */
-            uint64_t ahead, behind; /* of the points in the arrays, as a RUN's */
+            uint64_t result;        /* of plan_measure_bytes(), or more; the array: it begins with
+                                       the results of `points` blocks, of which the measure is */
+            uint64_t ahead, behind; /* of the points in the arrays: bytes, whole elements */
             uint64_t points, dtype; /* enum dtype */
         } measure;
         struct {
@@ -234,7 +235,7 @@ struct channel_message {
 };
 
 enum {
-    CHANNEL_VERSION = 8,
+    CHANNEL_VERSION = 9,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
     CHANNEL_KERNELS = 64,           /* slots of them */

@@ -314,13 +314,16 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
     if (message->u.measure.dtype > DTYPE_F64 || points == 0 || points > LIMIT_POINTS)
         worker_broken("MEASURE of what is no array", id);
     const enum dtype dtype = (enum dtype)message->u.measure.dtype;
-    const struct plan *plan = plans_measure(dtype, points, message->u.measure.other != 0);
+    const bool of_results = message->u.measure.array == message->u.measure.result,
+               of_two = message->u.measure.other != 0;
+    const struct plan *plan = plans_measure(dtype, points, of_results ? 0 : 1 + of_two);
     struct execution *run = new_run(worker, id, plan, STATUS_OUT_OF_MEMORY);
     if (!run)
         return;
     run->measures = true;
-    run->in[0] = store_find(worker, message->u.measure.array);
-    if (message->u.measure.other)
+    if (!of_results)
+        run->in[0] = store_find(worker, message->u.measure.array);
+    if (of_two)
         run->in[1] = store_find(worker, message->u.measure.other);
     run->out[0] = store_find(worker, message->u.measure.result);
     run->ahead = message->u.measure.ahead;
@@ -334,7 +337,8 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
             (!arrays_have_size(run, run->in[i], points * dtype_element_bytes(dtype)) ||
              run->in[i] == run->out[0]))
             worker_broken("MEASURE of an array of another size, or of its result", id);
-    if (run->out[0]->memory.bytes < measure_bytes(points) || run->ahead % PLACE_ALIGNMENT)
+    if (run->out[0]->memory.bytes < plan_measure_bytes(plan) ||
+        run->ahead % dtype_element_bytes(dtype) || (of_results && of_two))
         worker_broken("MEASURE of an odd part of an array, or with too small a result", id);
     add_run(worker, run);
 }
@@ -342,7 +346,7 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
 /* The blocks are measured: bring over what they came to. */
 static void fetch_measured(struct worker *worker, struct execution *run)
 {
-    const uint64_t at = measure_bytes(run->plan->points) - sizeof(struct measured);
+    const uint64_t at = plan_measure_bytes(run->plan) - sizeof(struct measured);
     run->measured = true;
     worker->under_way++;
     worker->backend->download(&worker->runs.measured[run->slot],

@@ -118,14 +118,14 @@ const struct plan *plans_make(struct plans *plans, uint64_t owner, const struct 
     return &made->plan;
 }
 
-const struct plan *plans_measure(enum dtype dtype, uint64_t points, bool of_two)
+const struct plan *plans_measure(enum dtype dtype, uint64_t points, int inputs)
 {
     struct kept_plan *made = malloc(sizeof *made);
     if (!made)
         return NULL;
     made->users = 1;
     made->slice = 0;
-    plan_init_measure(&made->plan, dtype, points, of_two);
+    plan_init_measure(&made->plan, dtype, points, inputs);
     return &made->plan;
 }
 

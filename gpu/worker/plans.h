@@ -37,7 +37,7 @@ const struct plan *plans_find(struct plans *plans, const struct job *job, const 
 const struct plan *plans_make(struct plans *plans, uint64_t owner, const struct job *job,
                               const void *block);
 /* As plan_init_measure() makes it; it is not kept. */
-const struct plan *plans_measure(enum dtype dtype, uint64_t points, bool of_two);
+const struct plan *plans_measure(enum dtype dtype, uint64_t points, int inputs);
 /* The lines that its last run did in the time of a slice; 0: it has not run. */
 uint64_t plans_slice(const struct plan *plan);
 void plans_learn(const struct plan *plan, uint64_t slice);

@@ -3,6 +3,7 @@
 #include "base/thread_pool.h"
 #include "base/wake.h"
 #include "gpu/split.h"
+#include "tests/lib/measure_reference.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -223,34 +224,49 @@ bool bed_run(struct bed *bed, const struct job *job, const void *block,
     return ok;
 }
 
+static void measure(struct bed *bed, struct launch *launch, uint64_t at_once,
+                    struct measured *measured)
+{
+    const struct plan *plan = launch->plan;
+    launch->to = 0;
+    while (launch->to < plan->lines) {
+        const uint64_t left = plan->lines - launch->to;
+        const uint64_t most = at_once && bed->backend->splits_passes ? at_once : left;
+        launch->from = launch->to;
+        launch->to += most < left ? most : left;
+        bed->backend->launch(launch, token(3));
+        wait_for(bed, 3);
+    }
+    const uint8_t *end = (uint8_t *)launch->even[0] + plan_measure_bytes(plan);
+    download(bed, (uint8_t *)measured, end - sizeof *measured, sizeof *measured);
+}
+
 bool bed_measure(struct bed *bed, enum dtype dtype, uint64_t points, const void *a, const void *b,
                  uint64_t at_once, struct measured *measured)
 {
     const struct backend *backend = bed->backend;
     const void *const from[] = {a, b};
-    const uint64_t bytes = points * dtype_element_bytes(dtype), size = measure_bytes(points);
+    const uint64_t bytes = points * dtype_element_bytes(dtype);
+    const uint64_t size = measure_bytes(points) + sizeof *measured; /* room for one block's, too */
     struct plan plan;
-    plan_init_measure(&plan, dtype, points, b != NULL);
+    plan_init_measure(&plan, dtype, points, b ? 2 : 1);
     struct launch launch = {.plan = &plan};
     bool ok = (launch.even[0] = backend->allocate(size, OWNER)) != NULL;
     for (int i = 0; i < plan.inputs; i++)
         ok = (launch.in[i] = backend->allocate(bytes, OWNER)) && ok;
     for (int i = 0; i < plan.inputs && ok; i++)
         upload(bed, (uint8_t *)(uintptr_t)launch.in[i], from[i], bytes);
-    while (ok && launch.to < plan.lines) {
-        const uint64_t left = plan.lines - launch.to;
-        const uint64_t most = at_once && backend->splits_passes ? at_once : left;
-        launch.from = launch.to;
-        launch.to += most < left ? most : left;
-        backend->launch(&launch, token(3));
-        wait_for(bed, 3);
+    const int inputs = plan.inputs;
+    if (ok) {
+        struct measured again;
+        measure(bed, &launch, at_once, measured);
+        plan_init_measure(&plan, dtype, measure_blocks(points), 0);
+        measure(bed, &launch, at_once, &again);
+        ok = measure_reference_equal(measured, &again);
     }
-    if (ok)
-        download(bed, (uint8_t *)measured, (uint8_t *)launch.even[0] + size - sizeof *measured,
-                 sizeof *measured);
     if (launch.even[0])
         backend->release(launch.even[0], size, OWNER);
-    for (int i = 0; i < plan.inputs; i++)
+    for (int i = 0; i < inputs; i++)
         if (launch.in[i])
             backend->release((void *)(uintptr_t)launch.in[i], bytes, OWNER);
     return ok;

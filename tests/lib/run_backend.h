@@ -31,7 +31,7 @@ bool bed_run(struct bed *bed, const struct job *job, const void *block,
 
 /* The measure of an array of host memory or, if b is not NULL, of the distances of two. at_once: 0
  * for one launch, else the blocks of each, if the backend splits passes. False if the device has no
- * memory. */
+ * memory, or if the results of its blocks give another measure. */
 bool bed_measure(struct bed *bed, enum dtype dtype, uint64_t points, const void *a, const void *b,
                  uint64_t at_once, struct measured *measured);
 

@@ -350,6 +350,43 @@ TEST(test_own_planes, setup, teardown)
     ping();
 }
 
+/* Of an array in two parts that begin at any element, whose blocks' results are joined, as devices
+ * measure a distributed field together. */
+TEST(test_measures_in_parts, setup, teardown)
+{
+    enum { POINTS = 60000, BLOCKS = (POINTS + MEASURE_BLOCK - 1) / MEASURE_BLOCK, AHEAD = 3 };
+    static float values[2][AHEAD + POINTS];
+    static struct measured blocks[BLOCKS];
+    struct random random = random_start();
+    const uint64_t results = allocate(measure_bytes(POINTS)), part = allocate(sizeof blocks);
+    uint64_t arrays[2];
+    for (int i = 0; i < 2; i++) {
+        measure_reference_values(&random, DTYPE_F32, AHEAD + POINTS, values[i]);
+        arrays[i] = allocate(sizeof values[i]);
+        upload(arrays[i], values[i], sizeof values[i]);
+    }
+    for (int of_two = 0; of_two < 2; of_two++) {
+        const uint64_t b = of_two ? arrays[1] : 0;
+        const uint64_t first = 1 + random_below(&random, BLOCKS - 2),
+                       points = first * MEASURE_BLOCK;
+        finished(order_measure_part(arrays[0], b, part, AHEAD * sizeof(float), points,
+                                    (POINTS - points) * sizeof(float), DTYPE_F32),
+                 STATUS_OK);
+        download(part, blocks, first * sizeof *blocks);
+        finished(order_measure_part(arrays[0], b, part, (AHEAD + points) * sizeof(float),
+                                    POINTS - points, 0, DTYPE_F32),
+                 STATUS_OK);
+        download(part, blocks + first, (BLOCKS - first) * sizeof *blocks);
+        upload(results, blocks, sizeof blocks);
+        order_measure(results, 0, results, BLOCKS, DTYPE_F64);
+        const struct channel_message message = answer_of(CHANNEL_FINISHED);
+        const struct measured expected = measure_reference(DTYPE_F32, POINTS, values[0] + AHEAD,
+                                                           of_two ? values[1] + AHEAD : NULL);
+        assert_int_equal(message.status, STATUS_OK);
+        assert_true(measure_reference_equal(&message.u.job.measured, &expected));
+    }
+}
+
 /* More than there are slots for, ordered all at once behind the job whose result they measure. */
 TEST(test_measures, setup, teardown)
 {

@@ -322,18 +322,18 @@ static void break_kernels(int i)
 static void break_measures(int i)
 {
     static const struct {
-        uint64_t array, other, result, points; /* bytes; 0: none. result 0: the array */
+        uint64_t array, other, result; /* bytes; 0: none. result 0: the array */
+        uint64_t ahead, points;        /* ahead: bytes, as many as behind */
         enum dtype dtype;
-    } cases[] = {{4096, 0, 32, 1, DTYPE_F32},
-                 {4, 8, 32, 1, DTYPE_F32},
-                 {4, 0, 16, 1, DTYPE_F32},
-                 {32, 0, 0, 4, DTYPE_F64},
-                 {4, 0, 32, 0, DTYPE_F32}};
+    } cases[] = {{4096, 0, 32, 0, 1, DTYPE_F32}, {4, 8, 32, 0, 1, DTYPE_F32},
+                 {4, 0, 16, 0, 1, DTYPE_F32},    {32, 0, 0, 0, 4, DTYPE_F64},
+                 {96, 32, 0, 0, 2, DTYPE_F64},   {12, 0, 32, 2, 2, DTYPE_F32},
+                 {4, 0, 32, 0, 0, DTYPE_F32}};
     const uint64_t array = allocate(cases[i].array);
     assert_int_equal(measure_bytes(1), 32);
-    order_measure(array, cases[i].other ? allocate(cases[i].other) : 0,
-                  cases[i].result ? allocate(cases[i].result) : array, cases[i].points,
-                  cases[i].dtype);
+    order_measure_part(array, cases[i].other ? allocate(cases[i].other) : 0,
+                       cases[i].result ? allocate(cases[i].result) : array, cases[i].ahead,
+                       cases[i].points, cases[i].ahead, cases[i].dtype);
 }
 
 /* Past the end of the array or of the arena, or of all numbers. */
@@ -642,7 +642,7 @@ TEST(test_a_broken_front)
         int cases;
     } rules[] = {{break_orders, 8},
                  {break_kernels, 4},
-                 {break_measures, 5},
+                 {break_measures, 7},
                  {break_copies, 4},
                  {break_runs, 6},
                  {break_parts, 5},

@@ -308,11 +308,15 @@ static inline void assert_result(const struct job *job, const void *in, const vo
     arrays_free(expected);
 }
 
-static inline uint64_t order_measure(uint64_t array, uint64_t other, uint64_t result,
-                                     uint64_t points, enum dtype dtype)
+/* Of points that lie between so many bytes of the array (and the other). */
+static inline uint64_t order_measure_part(uint64_t array, uint64_t other, uint64_t result,
+                                          uint64_t ahead, uint64_t points, uint64_t behind,
+                                          enum dtype dtype)
 {
     struct channel_message message = {.type = CHANNEL_MEASURE};
     message.u.measure.id = front.next_id++;
+    message.u.measure.ahead = ahead;
+    message.u.measure.behind = behind;
     message.u.measure.array = array;
     message.u.measure.other = other;
     message.u.measure.result = result;
@@ -320,6 +324,12 @@ static inline uint64_t order_measure(uint64_t array, uint64_t other, uint64_t re
     message.u.measure.dtype = dtype;
     order(&message);
     return message.u.measure.id;
+}
+
+static inline uint64_t order_measure(uint64_t array, uint64_t other, uint64_t result,
+                                     uint64_t points, enum dtype dtype)
+{
+    return order_measure_part(array, other, result, 0, points, 0, dtype);
 }
 
 static inline void finished(uint64_t id, enum status status)
