@@ -1,6 +1,7 @@
 #include "numerics/subdomain.h"
 
 #include "numerics/job_check.h"
+#include "numerics/measure.h"
 #include "numerics/side.h"
 
 #include <math.h>
@@ -20,6 +21,26 @@ struct subdomain subdomain_of(uint64_t planes, uint32_t count, uint32_t i)
     const uint64_t each = planes / count, more = planes % count;
     const uint64_t begin = i * each + (i < more ? i : more);
     return (struct subdomain){begin, begin + each + (i < more)};
+}
+
+struct subdomain subdomain_blocks(uint64_t planes, uint64_t elements, uint32_t count, uint32_t i)
+{
+    const struct subdomain own = subdomain_of(planes, count, i);
+    return (struct subdomain){measure_blocks(own.begin * elements),
+                              measure_blocks(own.end * elements)};
+}
+
+uint64_t subdomain_block_ghosts(uint64_t planes, uint64_t elements, uint32_t count)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        const uint64_t end = subdomain_blocks(planes, elements, count, i).end * MEASURE_BLOCK,
+                       own = subdomain_of(planes, count, i).end * elements, all = planes * elements;
+        const uint64_t beyond = (end < all ? end : all) - own;
+        const uint64_t ghosts = (beyond + elements - 1) / elements;
+        most = ghosts > most ? ghosts : most;
+    }
+    return most;
 }
 
 bool decomposition_cuts(const struct decomposition *decomposition, uint32_t i, int side)

@@ -33,7 +33,7 @@ struct own_planes {
     uint64_t begin, end, edge[SIDE_COUNT];
 };
 
-/* Planes of the whole field. */
+/* Planes of the whole field, or blocks of it. */
 struct subdomain {
     uint64_t begin, end;
 };
@@ -42,6 +42,12 @@ struct subdomain {
 bool subdomain_fits(uint64_t planes, uint32_t count);
 /* Number i of them. Their sizes differ by one plane at most. */
 struct subdomain subdomain_of(uint64_t planes, uint32_t count, uint32_t i);
+
+/* The blocks of a measure of the whole field (numerics/measure.h), whose planes have so many
+ * elements, that begin in subdomain i: its member measures these. */
+struct subdomain subdomain_blocks(uint64_t planes, uint64_t elements, uint32_t count, uint32_t i);
+/* The ghost planes that the last of them may reach over, at most of all subdomains. */
+uint64_t subdomain_block_ghosts(uint64_t planes, uint64_t elements, uint32_t count);
 
 /* A job's way through the subdomains of its arrays. */
 struct decomposition {
