@@ -25,7 +25,8 @@ struct region;
  * array and a region, or an EXPORT. */
 enum order_kind {
     ORDER_RUN,
-    ORDER_MEASURE, /* in[0], or its distances from in[1], with out[0] to work in */
+    ORDER_MEASURE, /* in[0], or its distances from in[1], with out[0] to work in; in[0] = out[0]: of
+                      results of blocks, with which it begins */
     ORDER_READ,    /* in[0] from its place in a region */
     ORDER_WRITE,   /* in[0] to its place */
     ORDER_EXPORT   /* in[0], which exchanges its memory with scratch[0] */
@@ -42,6 +43,7 @@ struct order {
     uint64_t id;          /* on the channel; 0: it is not with the worker */
     enum order_kind kind;
     bool progress;   /* RUN: the worker is to tell */
+    bool sums;       /* MEASURE: its sum counts, which depends on the order of elements */
     uint64_t chain;  /* RUN: of which it is one (channel.h); 0: of none */
     bool ends_round; /* … and the last of those that are likely to come again */
     const struct job *job;

@@ -329,6 +329,9 @@ void group_order(struct device *device, struct order *order)
             group_run_fail(run, STATUS_INTERNAL);
         if (computes_own_planes(group))
             decomposition_overlap(&run->cut, order->job);
+    } else if (order->kind == ORDER_MEASURE) {
+        const struct field_parts *parts = order->in[0]->parts;
+        run->cut = (struct decomposition){.planes = parts->planes, .count = parts->count};
     }
     const bool settles = group->settling;
     group->settling = true; /* its task is not to hear of its end before this returns */

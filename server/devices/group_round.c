@@ -32,21 +32,27 @@ static void on_exchanged(void *context, bool ok)
     group_settle(run->device);
 }
 
-/* Copy planes of one part beside another's cut; from and to: planes of the parts' arrays. */
-static void copy_planes(struct group_run *run, const struct field *field, uint32_t from_part,
-                        uint64_t from, uint32_t to_part, uint64_t to, uint64_t planes)
+void group_round_copy_part(struct group_run *run, const struct field *array, uint32_t from_part,
+                           uint64_t from, uint32_t to_part, uint64_t to, uint64_t bytes)
 {
-    const struct field_parts *parts = field->parts;
+    const struct field_parts *parts = array->parts;
     struct device_copy *copy;
     run->under_way++;
     run->awaited++;
-    if (!device_copy_begin(&copy, parts->at[from_part], from * parts->plane_bytes,
-                           parts->at[to_part], to * parts->plane_bytes, planes * parts->plane_bytes,
+    if (!device_copy_begin(&copy, parts->at[from_part], from, parts->at[to_part], to, bytes,
                            on_exchanged, run)) {
         run->under_way--;
         run->awaited--;
         fail_exchange(run);
     }
+}
+
+/* Copy planes of one part beside another's cut; from and to: planes of the parts' arrays. */
+static void copy_planes(struct group_run *run, const struct field *field, uint32_t from_part,
+                        uint64_t from, uint32_t to_part, uint64_t to, uint64_t planes)
+{
+    const uint64_t bytes = field->parts->plane_bytes;
+    group_round_copy_part(run, field, from_part, from * bytes, to_part, to * bytes, planes * bytes);
 }
 
 static void copy_to_previous(struct group_run *run, const struct field *field, uint32_t i,
@@ -113,10 +119,18 @@ static uint64_t next_steps(const struct group_run *run)
     return left < run->cut.round ? left : run->cut.round;
 }
 
+/* The ghost planes of its inputs that its next round reads. */
+static uint64_t next_ghosts(const struct group_run *run)
+{
+    const enum order_kind kind = run->order->kind;
+    return kind == ORDER_RUN       ? decomposition_ghosts(&run->cut, next_steps(run))
+           : kind == ORDER_MEASURE ? group_measure_ghosts(run)
+                                   : 0;
+}
+
 bool group_run_needs(const struct group_run *run, const struct field *field)
 {
-    return run->order->kind == ORDER_RUN &&
-           !has_ghosts(run, field, decomposition_ghosts(&run->cut, next_steps(run)));
+    return !has_ghosts(run, field, next_ghosts(run));
 }
 
 static struct field *part_of(const struct field *field, uint32_t i)
@@ -124,12 +138,10 @@ static struct field *part_of(const struct field *field, uint32_t i)
     return field ? field->parts->at[i] : NULL;
 }
 
-/* Set the bytes of a member's arrays before and behind those of its order, which begins `ahead`
- * planes before the own planes. */
-static void set_ends(struct order *order, const struct field *array, uint64_t ahead, uint64_t bytes)
+/* Whose first so many members the round is of. */
+static uint32_t members(const struct group_run *run)
 {
-    order->ahead = (SUBDOMAIN_GHOSTS - ahead) * array->parts->plane_bytes;
-    order->behind = order->in[0]->type.bytes - order->ahead - bytes;
+    return group_measure_joins(run) ? 1 : run->device->group->count;
 }
 
 /* Parts of a round are not those of the one beside it. */
@@ -180,14 +192,14 @@ static bool set_part(struct group_run *run, uint32_t i)
     }
     for (int k = 0; k < OPERANDS; k++)
         order->operand[k] = part_of(run->operand[k], i);
+    order->ahead = SUBDOMAIN_GHOSTS * run->in[0]->parts->plane_bytes;
     if (whole->kind == ORDER_MEASURE) {
-        const struct field_parts *parts = run->in[0]->parts;
-        const struct subdomain own = subdomain_of(parts->planes, parts->count, i);
-        set_ends(order, run->in[0], 0, (own.end - own.begin) * parts->plane_bytes);
+        group_measure_part(run, i, order);
         return true;
     }
     decomposition_job(&run->cut, whole->job, i, run->steps, &part->job);
-    set_ends(order, run->in[0], part->job.ahead, job_bytes(&part->job.job));
+    order->ahead -= part->job.ahead * run->in[0]->parts->plane_bytes;
+    order->behind = order->in[0]->type.bytes - order->ahead - job_bytes(&part->job.job);
     free(part->block);
     part->block = NULL;
     if (part->job.job.more.block_bytes) {
@@ -319,7 +331,8 @@ void group_round_order(struct group_run *run)
     struct devices *devices = run->device->devices;
     run->phase = GROUP_COMPUTING;
     run->rounds++;
-    for (uint32_t i = 0; i < group->count; i++)
+    const uint32_t parts = members(run);
+    for (uint32_t i = 0; i < parts; i++)
         if (!set_part(run, i)) {
             group_run_fail(run, STATUS_OUT_OF_MEMORY);
             return;
@@ -329,10 +342,10 @@ void group_round_order(struct group_run *run)
     spoil_ghosts(run->out, AXIS_COUNT);
     spoil_ghosts(run->scratch, AXIS_COUNT);
     if (group_round_overlaps(run))
-        run->awaited += group->count;
-    for (uint32_t i = 0; i < group->count; i++)
+        run->awaited += parts;
+    for (uint32_t i = 0; i < parts; i++)
         wait_for_turn(run, part_of_round(run, i));
-    for (uint32_t i = 0; i < group->count; i++)
+    for (uint32_t i = 0; i < parts; i++)
         devices->events->dispatch(group->member[i]);
 }
 
@@ -349,16 +362,20 @@ void group_round_edges(struct group_run *run, const struct group_part *part)
 void group_round_begin(struct group_run *run)
 {
     run->phase = GROUP_EXCHANGING;
-    if (run->order->kind != ORDER_RUN)
-        return;
-    run->steps = next_steps(run);
-    if (run->own) { /* they came beside the round before */
-        group_round_order(run);
+    if (run->order->kind == ORDER_MEASURE && run->rounds) {
+        group_measure_gather(run);
         return;
     }
-    run->own = run->cut.overlaps && (run->cut.imposed || !job_imposes(run->order->job));
-    run->result = run->in[0];
-    const uint64_t ghosts = decomposition_ghosts(&run->cut, run->steps);
+    if (run->order->kind == ORDER_RUN) {
+        run->steps = next_steps(run);
+        if (run->own) { /* they came beside the round before */
+            group_round_order(run);
+            return;
+        }
+        run->own = run->cut.overlaps && (run->cut.imposed || !job_imposes(run->order->job));
+        run->result = run->in[0];
+    }
+    const uint64_t ghosts = next_ghosts(run);
     for (int i = 0; i < RUN_INPUTS; i++) {
         struct field *field = group_run_input(run, i);
         if (field && !has_ghosts(run, field, ghosts))
@@ -368,7 +385,7 @@ void group_round_begin(struct group_run *run)
 
 static void merge_measured(struct group_run *run)
 {
-    for (uint32_t i = 0; i < run->device->group->count; i++)
+    for (uint32_t i = 0; i < members(run); i++)
         measured_join(&run->measured, &part_of_round(run, i)->order.measured);
 }
 
@@ -413,8 +430,10 @@ static void tell_progress(struct group_run *run)
 bool group_round_end(struct group_run *run)
 {
     if (run->order->kind == ORDER_MEASURE) {
-        merge_measured(run);
-        return true;
+        const bool was_last = !run->order->sums || group_measure_joins(run);
+        if (was_last)
+            merge_measured(run);
+        return was_last;
     }
     run->done += run->steps;
     const bool was_last = run->done == run->order->job->steps;

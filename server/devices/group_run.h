@@ -1,5 +1,5 @@
 /* An order to a group on its way through its rounds: group.c takes it on and ends it, group_round.c
- * has what a round does. */
+ * has what a round does, group_measure.c what a measure's does. */
 #pragma once
 
 #include "server/devices/group.h"
@@ -96,6 +96,24 @@ void group_round_begin(struct group_run *run);
 void group_round_order(struct group_run *run);
 /* All parts have ended well. True: it was the last round. */
 bool group_round_end(struct group_run *run);
+
+/* Copy bytes from one part of an array to another's; from and to: offsets in the parts. The next
+ * round waits for it. */
+void group_round_copy_part(struct group_run *run, const struct field *array, uint32_t from_part,
+                           uint64_t from, uint32_t to_part, uint64_t to, uint64_t bytes);
+
+/* --- group_measure.c: a measure, of two rounds if its sum counts. Each member measures the blocks
+ * that begin in its subdomain, the last of them into the ghost planes; then their results are
+ * gathered on the first member, which joins them, in the order of the whole field. --- */
+
+/* The ghost planes that its next round reads. */
+uint64_t group_measure_ghosts(const struct group_run *run);
+/* Set what the order to member i measures in this round; `ahead` is that of the own planes. */
+void group_measure_part(const struct group_run *run, uint32_t i, struct order *order);
+/* The blocks are measured: begin to copy their results to the first member. */
+void group_measure_gather(struct group_run *run);
+/* Is this round a measure's second? */
+bool group_measure_joins(const struct group_run *run);
 
 /* Take the part, which has ended or is given up, out of the member's schedule. Once for each; later
  * calls change nothing. */

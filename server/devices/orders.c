@@ -194,16 +194,17 @@ static void measure(struct device *device, const struct order *order)
 {
     const struct array_type *type = &order->in[0]->type;
     const uint64_t bytes = type->bytes - order->ahead - order->behind;
-    tell(device,
-         (struct channel_message){.type = CHANNEL_MEASURE,
-                                  .u.measure = {.id = order->id,
-                                                .array = number(order->in[0]),
-                                                .other = number(order->in[1]),
-                                                .result = number(order->out[0]),
-                                                .ahead = order->ahead,
-                                                .behind = order->behind,
-                                                .points = bytes / dtype_element_bytes(type->dtype),
-                                                .dtype = type->dtype}});
+    const uint64_t of =
+        order->in[0] == order->out[0] ? sizeof(struct measured) : dtype_element_bytes(type->dtype);
+    tell(device, (struct channel_message){.type = CHANNEL_MEASURE,
+                                          .u.measure = {.id = order->id,
+                                                        .array = number(order->in[0]),
+                                                        .other = number(order->in[1]),
+                                                        .result = number(order->out[0]),
+                                                        .ahead = order->ahead,
+                                                        .behind = order->behind,
+                                                        .points = bytes / of,
+                                                        .dtype = type->dtype}});
 }
 
 /* But for so many bytes of the array at its begin and at its end. */
@@ -244,11 +245,6 @@ static struct field *find_operand(struct device *device, uint64_t array)
     return NULL;
 }
 
-static void send_cancel(struct device *device, const struct order *order)
-{
-    tell(device, (struct channel_message){.type = CHANNEL_CANCEL, .u.job.id = order->id});
-}
-
 static void send_order(struct device *device, const struct order *order)
 {
     if (order->kind == ORDER_RUN)
@@ -267,7 +263,7 @@ static void send_order(struct device *device, const struct order *order)
         copy_region(device, CHANNEL_DOWNLOAD, order->in[0], order->out_place, TAG_ORDER | order->id,
                     order->ahead, order->behind);
     if (order->stopped)
-        send_cancel(device, order);
+        tell(device, (struct channel_message){.type = CHANNEL_CANCEL, .u.job.id = order->id});
 }
 
 void device_order(struct device *device, struct order *order)
@@ -288,7 +284,7 @@ void device_cancel(struct device *device, struct order *order)
 {
     order->stopped = true;
     if (!device->group && list_empty(&order->record.link))
-        send_cancel(device, order);
+        tell(device, (struct channel_message){.type = CHANNEL_CANCEL, .u.job.id = order->id});
 }
 
 static void copy_ended(struct slab *slab, bool ok)

@@ -59,9 +59,11 @@ static void set_measure(const struct script *script, const struct op *op, struct
                        : job_has_steps(&op->job)          ? script->array[SCRIPT_SAME]
                                                           : op->out[i];
     order->kind = ORDER_MEASURE;
+    order->sums = action->kind != ACTION_COEFFICIENT;
     order->in_place = NULL;
     memset(order->in, 0, sizeof order->in);
     memset(order->out, 0, sizeof order->out);
+    memset(order->operand, 0, sizeof order->operand);
     order->in[0] = of;
     order->in[1] = action->kind == ACTION_DISTANCES ? script->array[SCRIPT_FINER + i] : NULL;
     order->out[0] = op->result;

@@ -56,7 +56,7 @@ class Jobs:
         self.shape = (int(self.random.integers(17 * members, 17 * members + 40)), *self.random.integers(16, 40, 2))
         return "diffusion", self.array(), {}, {
             "boundary": self.sides("xyz"), "accuracy": int(self.one_of((2, 2, 4, 6, 8))), "cfl": 0.5,
-            "steps": int(self.random.integers(1, 40))}
+            "steps": int(self.random.integers(1, 40)), "report": bool(self.random.integers(2))}
 
     def next(self, members):
         if self.random.integers(4) == 0:
@@ -96,19 +96,22 @@ class Jobs:
             params |= {"offsets": self.random.integers(-3, 4, (count, len(names))).tolist(),
                        "weights": (self.random.standard_normal(count) / count).tolist(),
                        "steps": int(self.random.integers(1, 9))}
+        if self.random.integers(3) == 0:
+            params["report"] = True
         f = {axis: self.array() for axis in names} if method in ("divergence", "curl") else self.array()
         return method, f, arrays, params
 
 
-def values(result):
+def values(job):
+    result = job.result()
     result = result if isinstance(result, dict) else {"": result}
-    return {name: np.asarray(one).tobytes() for name, one in result.items()}
+    return {name: np.asarray(one).tobytes() for name, one in result.items()} | {"report": job.report}
 
 
 def outcome(client, method, f, arrays, params, **where):
-    """The bytes of the result, or the error's code."""
+    """The bytes of the result and the numbers of its report, or the error's code."""
     try:
-        return values(client.run(method, f, **arrays, **params, **where))
+        return values(client.submit(method, f, **arrays, **params, **where))
     except fdclient.Error as error:
         return error.code
 
@@ -146,7 +149,8 @@ def main(arguments=None):
             with fdclient.Client(f"{folder}/s") as client:
                 while ran.total() < options.jobs:
                     job = jobs.next(len(devices))
-                    ran[job[0]] += check(client, job, devices[0])
+                    if check(client, job, devices[0]):
+                        ran[job[0] + (" with report" if job[3].get("report") else "")] += 1
                     drawn += 1
                     if drawn > 20 * options.jobs:
                         sys.exit("too few of the jobs run in subdomains")
