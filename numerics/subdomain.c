@@ -101,6 +101,34 @@ void decomposition_job(const struct decomposition *decomposition, const struct j
     part->job.more.block_bytes = job_block_part(&part->job, BLOCK_END);
 }
 
+/* Of the index of a probe that tells its plane: so many are one. It is that of the axis that is
+ * cut, behind which comes the batch's. */
+static uint64_t probe_indices(const struct decomposition *decomposition, const struct job *job)
+{
+    return decomposition->axis == AXIS_COUNT ? job->batch / decomposition->planes : 1;
+}
+
+uint32_t decomposition_probe(const struct decomposition *decomposition, const struct job *job,
+                             const int64_t *probe)
+{
+    const uint64_t plane = (uint64_t)probe[decomposition->axis] / probe_indices(decomposition, job);
+    uint32_t i = 0;
+    while (plane >= subdomain_of(decomposition->planes, decomposition->count, i).end)
+        i++;
+    return i;
+}
+
+/* Of those of part i, that begins with so many planes of the field, the places there. */
+static void move_probes(const struct decomposition *decomposition, const struct job *job,
+                        uint32_t i, int64_t first, int64_t *probe)
+{
+    const int64_t before = first * (int64_t)probe_indices(decomposition, job);
+    for (uint32_t k = 0; k < job->more.probes; k++, probe += AXIS_COUNT + 1) {
+        const bool is_own = decomposition_probe(decomposition, job, probe) == i;
+        probe[decomposition->axis] = is_own ? probe[decomposition->axis] - before : 0;
+    }
+}
+
 void decomposition_block(const struct decomposition *decomposition, const struct job *job,
                          const void *block, uint32_t i, struct subdomain_job *part, void *to)
 {
@@ -114,6 +142,8 @@ void decomposition_block(const struct decomposition *decomposition, const struct
         const bool is_cut = p <= BLOCK_Z && p == decomposition->axis;
         memcpy((char *)to + at, from + (is_cut ? own.begin - part->ahead : 0), end - at);
     }
+    move_probes(decomposition, job, i, (int64_t)own.begin - (int64_t)part->ahead,
+                job_block_at(&part->job, to, BLOCK_PROBES));
     job_block_key(to, part->job.more.block_bytes, part->job.more.block_key);
 }
 
@@ -172,8 +202,6 @@ bool decompose(const struct job *job, uint64_t planes, uint32_t count,
     const struct boundary *low = &job->boundary[axis][SIDE_LOW];
     if (!subdomain_fits(planes, count) || (cuts_batch && job->batch % planes))
         return refuse(failure, "f", "arrays with so few planes along the slowest axis");
-    if (job->more.probes)
-        return refuse(failure, "probes", "probes");
     if (has_operands(job, OPERAND_VALUE))
         return refuse(failure, "boundary", "arrays over a face");
     *decomposition = (struct decomposition){

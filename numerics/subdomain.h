@@ -87,8 +87,13 @@ struct subdomain_job {
 void decomposition_job(const struct decomposition *decomposition, const struct job *job, uint32_t i,
                        uint64_t steps, struct subdomain_job *part);
 /* Write that part's block of part->job.more.block_bytes to `to`, and its key into part->job: the
- * job's block, with the part's own coordinates of the cut axis. */
+ * job's block, with the part's own coordinates of the cut axis. It has as many probes as the job;
+ * the values of those that lie in other subdomains are of no use. */
 void decomposition_block(const struct decomposition *decomposition, const struct job *job,
                          const void *block, uint32_t i, struct subdomain_job *part, void *to);
+/* The subdomain in which a probe of the job lies: of its block's BLOCK_PROBES, the first of four.
+ */
+uint32_t decomposition_probe(const struct decomposition *decomposition, const struct job *job,
+                             const int64_t *probe);
 
 __END_DECLS

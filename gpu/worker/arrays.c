@@ -42,19 +42,28 @@ bool arrays_have_size(const struct execution *run, const struct holding *holding
     return bytes <= all && run->ahead <= all - bytes && run->behind == all - bytes - run->ahead;
 }
 
+/* Has an operand the size that it needs? Only κ, the source and probes are there in parts. */
+static bool operand_has_size(const struct execution *run, int i, uint64_t bytes, uint64_t element)
+{
+    const uint64_t all = run->operand[i]->memory.bytes;
+    if (i == OPERAND_PROBES)
+        return run->probed % element == 0 && bytes <= all && run->probed <= all - bytes;
+    return arrays_have_size(run, run->operand[i], bytes) &&
+           (i == OPERAND_COEFFICIENT || i == OPERAND_SOURCE || run->ahead + run->behind == 0);
+}
+
 /* The run's operands: those that its job has. */
 static void find_operands(const struct worker *worker, struct execution *run,
                           const struct channel_run *given)
 {
+    const uint64_t element = dtype_element_bytes(given->job.dtype);
     for (int i = 0; i < OPERANDS; i++) {
         const uint64_t id = given->operand[i];
         const uint64_t bytes = job_operand_bytes(&given->job, i);
-        const bool is_cut = i == OPERAND_COEFFICIENT || i == OPERAND_SOURCE;
-        if (!id != !bytes || (id && run->ahead + run->behind && !is_cut))
+        if (!id != !bytes)
             worker_broken("RUN with other operands than its job has", run->id);
         run->operand[i] = id ? store_find(worker, id) : NULL;
-        if (id && store_has_memory(run->operand[i]) &&
-            !arrays_have_size(run, run->operand[i], bytes))
+        if (id && store_has_memory(run->operand[i]) && !operand_has_size(run, i, bytes, element))
             worker_broken("RUN with an operand of another size than its job's", run->id);
     }
 }
@@ -92,13 +101,13 @@ static void check_own(const struct execution *run, const struct job *job)
 /* They have memory, of so many bytes each, and none is written that must not be. */
 static void check_arrays(const struct execution *run, uint64_t bytes)
 {
-    const struct buffers buffers = execution_buffers(run);
     for (int i = 0; i < 3 * AXIS_COUNT; i++)
         if (run->array[i] && !arrays_have_size(run, run->array[i], bytes))
             worker_broken("RUN with an array of another size than its job's", run->id);
     if (run->scratch[0] && run->scratch[0] == run->in[0] && !run->out[0])
         worker_broken("RUN whose result would come to lie in its input's array, not in its place",
                       run->id);
+    const struct buffers buffers = execution_buffers(run);
     if (!run->own.end && !slices_possible(run->plan, &buffers))
         worker_broken("RUN without the scratch array that it needs", run->id);
 }
@@ -137,6 +146,7 @@ bool arrays_find(const struct worker *worker, struct execution *run,
     const uint64_t bytes = job_bytes(job);
     run->ahead = given->ahead;
     run->behind = given->behind;
+    run->probed = given->probed;
     run->own = given->own;
     find_places(worker, run, given->from, job_inputs(job), bytes, false, run->from);
     find_places(worker, run, given->to, job_outputs(job), bytes, true, run->to);

@@ -146,8 +146,9 @@ struct channel_run {
     uint64_t operand[OPERANDS]; /* arrays, by enum operand; 0: the job has none such */
     /* The job's points lie between so many bytes of each array that are not its own
      * (numerics/subdomain.h). `ahead` is a multiple of PLACE_ALIGNMENT. Both are 0 where the job
-     * has places, probes, arrays over faces or exported arrays. */
+     * has places, arrays over faces or exported arrays. */
     uint64_t ahead, behind;
+    uint64_t probed; /* bytes of the array of probes, of earlier steps, that its values follow */
     struct own_planes own; /* that it computes; it has in[0] and out[0] then, which differ, and no
                               other array and no place */
     struct place from[AXIS_COUNT], to[AXIS_COUNT]; /* where inputs and outputs lie in regions */

@@ -133,7 +133,8 @@ void executions_remove(struct executions *runs, struct execution *run)
 void *execution_memory(const struct execution *run, const struct holding *holding)
 {
     const bool is_measure = run->measures && holding == run->out[0];
-    return (uint8_t *)holding->memory.at + (is_measure ? 0 : run->ahead);
+    const bool is_probes = holding == run->operand[OPERAND_PROBES];
+    return (uint8_t *)holding->memory.at + (is_measure ? 0 : is_probes ? run->probed : run->ahead);
 }
 
 /* An array's memory or, where it has none, its place. */

@@ -162,6 +162,15 @@ static void print_differences(const struct job *job, const char *result, const c
            job_points(job), first);
 }
 
+bool probes_equal(const struct job *job, const void *a, const void *b)
+{
+    struct job values = *job;
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        values.n[axis] = 1;
+    values.batch = probed_values(job);
+    return results_equal(&values, a, b);
+}
+
 bool trial_is_right(const struct trial *trial, const char *who)
 {
     const struct plan *plan = &trial->plan;
@@ -177,11 +186,7 @@ bool trial_is_right(const struct trial *trial, const char *who)
         }
     }
     if (right && trial->probed[0]) {
-        struct job values = sample->job;
-        for (int axis = 0; axis < AXIS_COUNT; axis++)
-            values.n[axis] = 1;
-        values.batch = probed_values(&sample->job);
-        right = results_equal(&values, sample->operands.at[OPERAND_PROBES], trial->probed[0]);
+        right = probes_equal(&sample->job, sample->operands.at[OPERAND_PROBES], trial->probed[0]);
         if (!right)
             printf("%s: probes: ", who);
     }

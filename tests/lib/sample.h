@@ -53,6 +53,8 @@ void trial_make(struct trial *trial, struct random *random, const struct sample 
 void trial_poison(struct trial *trial);
 /* Let the run overwrite its input, if the job may. No further run is possible. */
 void trial_over_input(struct trial *trial);
+/* results_equal() of the values at a job's probes. */
+bool probes_equal(const struct job *job, const void *a, const void *b);
 /* Check the results and probes after a run of all lines; a failure names `who`. */
 bool trial_is_right(const struct trial *trial, const char *who);
 void trial_free(struct trial *trial);

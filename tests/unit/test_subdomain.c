@@ -2,7 +2,9 @@
  * has the bits that it has in one piece. */
 #include "numerics/subdomain.h"
 
+#include "numerics/job_check.h"
 #include "numerics/measure.h"
+#include "tests/lib/random_scheme.h"
 #include "tests/lib/sample.h"
 #include "tests/unit/unit.h"
 
@@ -16,7 +18,8 @@ static const struct {
     enum family family;
     uint64_t points;
 } cases[] = {{FAMILY_PLAIN, 6000},  {FAMILY_TABLE, 4000},   {FAMILY_CONDUCTING, 4000},
-             {FAMILY_SCHEME, 4000}, {FAMILY_STENCIL, 2000}, {FAMILY_STENCIL_SIDES, 2000}};
+             {FAMILY_SCHEME, 4000}, {FAMILY_STENCIL, 2000}, {FAMILY_STENCIL_SIDES, 2000},
+             {FAMILY_PROBES, 2000}};
 
 /* The field's plane that lies at a place of a subdomain's array. */
 static uint64_t plane_at(const struct decomposition *cut, int64_t at)
@@ -40,9 +43,28 @@ static void *cut_out(const struct decomposition *cut, const struct subdomain_job
     return array;
 }
 
-/* One round of a subdomain's: its own planes of the results. */
+/* The values of its own probes, to their columns of the rows of this round. */
+static void probe_part(const struct decomposition *cut, const struct sample *sample, uint32_t i,
+                       const struct job *part, const void *block, const struct operands *operands,
+                       void *in, char *rows)
+{
+    const struct job *job = &sample->job;
+    const uint64_t probes = job->more.probes, element = dtype_element_bytes(job->dtype);
+    const int64_t *probe = job_block_at(job, sample->block, BLOCK_PROBES);
+    char *values = malloc(job_operand_points(part, OPERAND_PROBES) * element);
+    struct failure failure = {0};
+    assert_true(part->more.probes == probes && job_check_block(part, block, &failure));
+    reference_probes(part, block, operands, in, values);
+    for (uint64_t at = 0; at < (part->steps + 1) * probes; at++)
+        if (decomposition_probe(cut, job, probe + at % probes * (AXIS_COUNT + 1)) == i)
+            memcpy(rows + at * element, values + at * element, element);
+    free(values);
+}
+
+/* One round of a subdomain's: its own planes of the results, and its probes. */
 static void run_part(const struct decomposition *cut, const struct sample *sample, uint32_t i,
-                     uint64_t steps, void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
+                     uint64_t steps, void *const in[AXIS_COUNT], void *const out[AXIS_COUNT],
+                     char *rows)
 {
     const struct job *job = &sample->job;
     const uint64_t plane_bytes = job_bytes(job) / cut->planes;
@@ -63,6 +85,8 @@ static void run_part(const struct decomposition *cut, const struct sample *sampl
             operands.at[k] = cut_out(cut, &part, i, sample->operands.at[k], plane_bytes);
     arrays_make(to, job_outputs(job), job_bytes(&part.job), 0xa5);
     reference(&plan, &operands, from, to);
+    if (job->more.probes)
+        probe_part(cut, sample, i, &part.job, block, &operands, from[0], rows);
     for (int c = 0; c < job_outputs(job); c++)
         memcpy((char *)out[c] + own.begin * plane_bytes, (char *)to[c] + part.ahead * plane_bytes,
                (own.end - own.begin) * plane_bytes);
@@ -82,13 +106,15 @@ static void check(struct random *random, const struct sample *sample, struct dec
     trial_make(&trial, random, sample);
     trial_poison(&trial);
     void *const *in = trial.in;
+    const uint64_t row_bytes = job->more.probes * dtype_element_bytes(job->dtype);
+    char *const probed = malloc((job->steps + 1) * row_bytes + 1);
     for (uint64_t left = job->steps; left > 0;) {
         const uint64_t most = left < cut->round ? left : cut->round;
         const uint64_t steps = 1 + random_below(random, most);
         void *out[AXIS_COUNT];
         arrays_make(out, job_outputs(job), job_bytes(job), 0x5a);
         for (uint32_t i = 0; i < cut->count; i++)
-            run_part(cut, sample, i, steps, in, out);
+            run_part(cut, sample, i, steps, in, out, probed + (job->steps - left) * row_bytes);
         for (int c = 0; c < job_outputs(job); c++)
             memcpy(trial.out[c], out[c], job_bytes(job));
         arrays_free(out);
@@ -96,12 +122,15 @@ static void check(struct random *random, const struct sample *sample, struct dec
         left -= steps;
         cut->imposed = job->operator_id == OPERATOR_DIFFUSION && random_below(random, 4);
     }
+    bool right = !row_bytes || probes_equal(job, probed, trial.probed[0]);
     for (int c = 0; c < job_outputs(job); c++)
-        if (!results_equal(job, trial.out[c], trial.expected[c])) {
-            sample_print(sample);
-            fail_msg("%u subdomains along %d, width %llu, rounds of %llu", cut->count, cut->axis,
-                     (unsigned long long)cut->width, (unsigned long long)cut->round);
-        }
+        right = right && results_equal(job, trial.out[c], trial.expected[c]);
+    free(probed);
+    if (!right) {
+        sample_print(sample);
+        fail_msg("%u subdomains along %d, width %llu, rounds of %llu", cut->count, cut->axis,
+                 (unsigned long long)cut->width, (unsigned long long)cut->round);
+    }
     trial_free(&trial);
 }
 

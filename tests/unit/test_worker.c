@@ -302,6 +302,39 @@ TEST(test_cancelling_a_chain, setup, teardown)
     ping();
 }
 
+/* A part's values follow those of earlier steps, and the bytes before its points are not theirs. */
+TEST(test_probes_of_a_part, setup, teardown)
+{
+    enum { AHEAD = 16, POINTS = 32 * 32, ROWS = 5, EARLIER = 2, PLACE = 37 };
+    static float values[AHEAD + POINTS], result[AHEAD + POINTS];
+    struct job job = diffusion(32, 32, 1);
+    struct random random = random_start();
+    const int64_t probe[AXIS_COUNT + 1] = {PLACE % 32, PLACE / 32};
+    float rows[ROWS];
+    job.more.probes = 1;
+    job.more.block_bytes = sizeof probe;
+    job_block_key(probe, sizeof probe, job.more.block_key);
+    random_field(&random, &job, values + AHEAD);
+    const uint64_t in = allocate(sizeof values), out = allocate(sizeof values),
+                   probed = allocate(sizeof rows);
+    upload(in, values, sizeof values);
+    memset(rows, 0x33, sizeof rows);
+    upload(probed, rows, sizeof rows);
+    front.next.operand[OPERAND_PROBES] = probed;
+    front.next.ahead = AHEAD * sizeof *values;
+    front.next.probed = EARLIER * sizeof *rows;
+    front.block = probe;
+    finished(run(&job, in, out, 0, false), STATUS_OK);
+    download(out, result, sizeof result);
+    download(probed, rows, sizeof rows);
+    for (int i = 0; i < ROWS; i++)
+        assert_memory_equal(&rows[i],
+                            i == EARLIER       ? (void *)&values[AHEAD + PLACE]
+                            : i == EARLIER + 1 ? (void *)&result[AHEAD + PLACE]
+                                               : "3333",
+                            sizeof *rows);
+}
+
 /* Own planes alone are written, whatever comes to the others meanwhile; their edges are told of
  * before the end. On a device that does not compute such the order is refused. */
 TEST(test_own_planes, setup, teardown)

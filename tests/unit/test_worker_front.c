@@ -468,6 +468,21 @@ static void break_probe_outside(int i)
     run(&job, in, out, 0, false);
 }
 
+/* Values that do not follow whole ones, or reach past the array's end. */
+static void break_probed(int i)
+{
+    static const uint64_t probed[] = {2, 4, UINT64_MAX - 3};
+    struct job job = diffusion(32, 32, 1);
+    const int64_t probe[AXIS_COUNT + 1] = {0};
+    const uint64_t in = allocate(4096), out = allocate(4096);
+    job.more.probes = 1;
+    job.more.block_bytes = sizeof probe;
+    front.next.operand[OPERAND_PROBES] = allocate(i == 0 ? 12 : 8);
+    front.next.probed = probed[i];
+    front.block = probe;
+    run(&job, in, out, 0, false);
+}
+
 /* Of another version, or of other lengths: what the record says, what follows it, and what its job
  * has, each beside a probe's. */
 static void break_records(int i)
@@ -651,6 +666,7 @@ TEST(test_a_broken_front)
                  {break_run_in_place_without_scratch, 1},
                  {break_components, 6},
                  {break_operands, 3},
+                 {break_probed, 3},
                  {break_records, 8},
                  {break_memfds, 5},
                  {break_memfd_that_is_none, 1},
