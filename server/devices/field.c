@@ -4,7 +4,6 @@
 #include "server/devices/group.h"
 #include "server/users/memory.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -197,13 +196,15 @@ static struct field *new_in_parts(struct device *device, struct user *user,
     return field;
 }
 
-/* The part of a cut array that holds the byte at `offset`, and its subdomain. */
+/* The part that holds the byte at `offset`, and its planes. Of an array that is not cut each part
+ * is the whole: the first one's bytes are the array's. */
 static uint32_t part_of(const struct field_parts *parts, uint64_t offset, struct subdomain *own)
 {
     uint32_t i = 0;
-    assert(parts->is_cut);
-    while (offset >= (*own = subdomain_of(parts->planes, parts->count, i)).end * parts->plane_bytes)
-        i++;
+    *own = parts->is_cut ? subdomain_of(parts->planes, parts->count, i)
+                         : (struct subdomain){0, parts->planes};
+    while (offset >= own->end * parts->plane_bytes)
+        *own = subdomain_of(parts->planes, parts->count, ++i);
     return i;
 }
 
@@ -215,7 +216,8 @@ struct field *field_at(struct field *field, uint64_t offset, uint64_t *there)
     if (!parts)
         return field;
     const uint32_t i = part_of(parts, offset, &own);
-    *there += SUBDOMAIN_GHOSTS * parts->plane_bytes - own.begin * parts->plane_bytes;
+    if (parts->is_cut)
+        *there += SUBDOMAIN_GHOSTS * parts->plane_bytes - own.begin * parts->plane_bytes;
     return parts->at[i];
 }
 

@@ -5,7 +5,7 @@
  *
  * An array on a group of devices (group.h) has its memory in parts, an array on each member: a
  * subdomain with its ghost planes or, of an array with too few planes to be cut (the result of a
- * measure), the whole.
+ * measure, the values at probes), the whole: what is copied from or to the array is the first one.
  *
  * Accesses keep the order in which requests came: readers of a field run together, a writer alone,
  * and no access overtakes an earlier one. All accesses of a task are queued at once, so the

@@ -38,6 +38,7 @@ static void cancel_parts(struct group_run *run)
         else if (part->state == PART_HANDED_OVER && !part->order.stopped)
             device_cancel(part->member, &part->order);
     }
+    group_probes_cancel(run);
 }
 
 /* The member's part of the round before. */
@@ -230,7 +231,7 @@ static bool advance(struct group_run *run)
         if (run->refused)
             return go_without_overlap(run);
         if (group_round_end(run))
-            return write_results(run);
+            return group_probes_gather(run) || write_results(run);
         group_round_begin(run);
         return true;
     default:
@@ -247,6 +248,8 @@ static bool go_on(struct group_run *run, bool may_finish)
     if (run->status != STATUS_OK)
         cancel_parts(run);
     if (run->status == STATUS_OK && group_round_overlaps(run) ? run->awaited : run->under_way)
+        return false;
+    if (group_probes_arrive(run))
         return false;
     if (run->status == STATUS_OK && run->phase == GROUP_WAITING && must_wait(run))
         return false;
@@ -288,13 +291,16 @@ void group_flush(struct device *device)
     group_settle(device);
 }
 
-/* A member's worker ends itself if an array has another size than its job's. */
+/* A member's worker ends itself if an array has another size than its job's. Probes have their own.
+ */
 static bool are_cut_alike(const struct group_run *run)
 {
     const struct field_parts *first = run->in[0]->parts;
     bool alike = true;
     for (int i = 0; i < RUN_ARRAYS; i++) {
-        const struct field_parts *parts = run->array[i] ? run->array[i]->parts : first;
+        const struct field *array = run->array[i];
+        const bool has = array && array != run->operand[OPERAND_PROBES];
+        const struct field_parts *parts = has ? array->parts : first;
         alike = alike && parts->is_cut && parts->planes == first->planes &&
                 parts->plane_bytes == first->plane_bytes;
     }
@@ -396,6 +402,7 @@ void group_lose(const struct device *member)
     device->group->abandoned = NULL;
     LIST_EACH (struct group_run, run, &device->group->runs, link) {
         run->order = NULL;
+        group_probes_cancel(run);
         for (uint32_t i = 0; i < group_run_parts(device->group); i++) {
             struct group_part *part = &run->part[i];
             if (part->member == member || part->state == PART_WAITS)

@@ -209,6 +209,7 @@ static bool set_part(struct group_run *run, uint32_t i)
     }
     order->job = &part->job.job;
     order->block = part->block;
+    order->probed = group_probes_before(run);
     if (run->own)
         set_own(run, part);
     return true;

@@ -1,8 +1,10 @@
 /* An order to a group on its way through its rounds: group.c takes it on and ends it, group_round.c
- * has what a round does, group_measure.c what a measure's does. */
+ * has what a round does, group_measure.c what a measure's does,
+ * group_probes.c what becomes of values at probes. */
 #pragma once
 
 #include "server/devices/group.h"
+#include "server/users/arena.h"
 
 enum { RUN_ARRAYS = 3 * AXIS_COUNT + OPERANDS, RUN_INPUTS = AXIS_COUNT + 2 };
 
@@ -17,6 +19,16 @@ struct group_part {
     uint8_t *block;  /* owned */
     uint32_t number; /* of its subdomain */
     bool told;       /* of own planes: their edges are there */
+};
+
+/* What is gathered of the values at a run's probes, some rows at a time. */
+enum { PROBES_FROM, PROBES_TO, PROBES_SLABS };
+struct group_probes {
+    struct slab *slab[PROBES_SLABS]; /* a member's rows; those of all members. NULL: not taken */
+    struct slab_waiter waiter;
+    bool waits;
+    uint64_t row, rows; /* the first of them, and how many */
+    uint32_t member;    /* whose come next */
 };
 
 /* An order to the group until all of its parts have ended. */
@@ -40,7 +52,8 @@ struct group_run {
         GROUP_READING, /* inputs from regions, one component after another */
         GROUP_EXCHANGING,
         GROUP_COMPUTING,
-        GROUP_WRITING /* outputs to regions */
+        GROUP_GATHERING, /* values at probes */
+        GROUP_WRITING    /* outputs to regions */
     } phase;
     int component;        /* the next one to be looked at: READING, WRITING */
     uint64_t done, steps; /* steps that are done, and those of this round */
@@ -57,6 +70,7 @@ struct group_run {
     uint64_t device_us[SUBDOMAINS_MOST]; /* of each member */
     uint64_t told_ns;                    /* when its task last heard of progress */
     struct measured measured;
+    struct group_probes probes;
     struct group_part part[]; /* of each member two: of this round, and of one beside it */
 };
 
@@ -114,6 +128,18 @@ void group_measure_part(const struct group_run *run, uint32_t i, struct order *o
 void group_measure_gather(struct group_run *run);
 /* Is this round a measure's second? */
 bool group_measure_joins(const struct group_run *run);
+
+/* --- group_probes.c: each member has an array for the values at all probes, and computes those of
+ * its own; in the end they come together, by way of the staging arena, in the first one's. --- */
+
+/* Bytes of them that are of steps that are done: where the next round's follow. */
+uint64_t group_probes_before(const struct group_run *run);
+/* The steps are done: begin to gather them. False: the run has no probes. */
+bool group_probes_gather(struct group_run *run);
+/* Is their array still being copied to? */
+bool group_probes_arrive(const struct group_run *run);
+/* The run fails: wait for no slabs. */
+void group_probes_cancel(struct group_run *run);
 
 /* Take the part, which has ended or is given up, out of the member's schedule. Once for each; later
  * calls change nothing. */

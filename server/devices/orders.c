@@ -176,6 +176,7 @@ static void send_run(struct device *device, const struct order *order)
     run->job = *order->job;
     run->ahead = order->ahead;
     run->behind = order->behind;
+    run->probed = order->probed;
     run->own = order->own;
     for (int i = 0; i < AXIS_COUNT; i++) {
         run->in[i] = number(order->in[i]);

@@ -239,7 +239,8 @@ static bool take_output(struct op *op, int component, const struct requirements 
 }
 
 /* An operand has as many elements as its job says; of a list that is all that there is to its type.
- * κ and the source are like f. Probes are answered: [steps + 1][probes]. */
+ * κ and the source are like f. Probes are one plane, so that on a group each member has an array
+ * for all of them: [1][steps + 1][probes]. */
 static struct array_type operand_type(const struct op *op, int operand)
 {
     const struct job *job = &op->job;
@@ -251,9 +252,10 @@ static struct array_type operand_type(const struct op *op, int operand)
                               .shape = {points},
                               .bytes = job_operand_bytes(job, operand)};
     if (operand == OPERAND_PROBES) {
-        type.dimensions = 2;
-        type.shape[0] = job->steps + 1;
-        type.shape[1] = job->more.probes;
+        type.dimensions = 3;
+        type.shape[0] = 1;
+        type.shape[1] = job->steps + 1;
+        type.shape[2] = job->more.probes;
     }
     return type;
 }

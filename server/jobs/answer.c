@@ -13,13 +13,28 @@ void answer_init(struct answer *answer)
     answer->packer.data = &answer->text;
 }
 
-void answer_array(struct answer *answer, struct field *field)
+/* The array, whose bytes are of that type. */
+static void answer_as(struct answer *answer, struct field *field, const struct array_type *type)
 {
-    const uint64_t bytes = field->type.bytes;
-    array_write_header(&answer->packer, &field->type);
+    const uint64_t bytes = type->bytes;
+    array_write_header(&answer->packer, type);
     if (array_is_list(bytes))
         msgpack_pack_bin(&answer->packer, bytes < ARRAY_BIN_BYTES ? bytes : ARRAY_BIN_BYTES);
     answer->part[answer->parts++] = (struct answer_part){field, answer->text.size};
+}
+
+void answer_array(struct answer *answer, struct field *field)
+{
+    answer_as(answer, field, &field->type);
+}
+
+/* [steps + 1][probes], which is the only plane of its array. */
+static void write_probes(struct answer *answer, struct field *probes)
+{
+    struct array_type type = probes->type;
+    memmove(type.shape, type.shape + 1, --type.dimensions * sizeof *type.shape);
+    reply_write_str(&answer->packer, "probes");
+    answer_as(answer, probes, &type);
 }
 
 /* One result: an array, a field or a place, or a map of them by axis. */
@@ -73,10 +88,8 @@ static void write_operator(struct answer *answer, const struct task *task)
                       job_gives_vector(&op->job));
     reply_write_str(&answer->packer, "out");
     write_result(answer, op, op->out_kind);
-    if (probes) {
-        reply_write_str(&answer->packer, "probes");
-        answer_array(answer, probes);
-    }
+    if (probes)
+        write_probes(answer, probes);
 }
 
 /* Arrays come last, since a message ends with one. */

@@ -50,6 +50,11 @@ class Jobs:
     def array(self):
         return self.random.standard_normal(self.shape).astype(self.dtype)
 
+    def probes(self):
+        """Some points of the field, anywhere; with a batch, the field's number comes first."""
+        count = int(self.random.integers(1, self.one_of((4, 200))))
+        return np.stack([self.random.integers(0, n, count) for n in self.shape], axis=1).tolist()
+
     def plain_diffusion(self, members):
         """Of the kind whose exchange GPUs overlap with computing."""
         self.dtype = self.one_of(("f4", "f8"))
@@ -84,6 +89,8 @@ class Jobs:
             params |= {"cfl": 0.5, "steps": int(self.random.integers(1, 40)),
                        "scheme": self.one_of(("forward-euler", "forward-euler", "rk4"))}
             if self.random.integers(3) == 0:
+                params["probes"] = self.probes()
+            if self.random.integers(3) == 0:
                 params["accuracy"] = 2
                 arrays["diffusivity"] = np.exp(self.array())
             if self.random.integers(3) == 0:
@@ -105,11 +112,12 @@ class Jobs:
 def values(job):
     result = job.result()
     result = result if isinstance(result, dict) else {"": result}
-    return {name: np.asarray(one).tobytes() for name, one in result.items()} | {"report": job.report}
+    return {name: np.asarray(one).tobytes() for name, one in result.items()} | {
+        "report": repr(job.report), "probes": None if job.probes is None else job.probes.tobytes()}
 
 
 def outcome(client, method, f, arrays, params, **where):
-    """The bytes of the result and the numbers of its report, or the error's code."""
+    """The bytes of the result and of probes and the numbers of the report, or the error's code."""
     try:
         return values(client.submit(method, f, **arrays, **params, **where))
     except fdclient.Error as error:
@@ -150,7 +158,7 @@ def main(arguments=None):
                 while ran.total() < options.jobs:
                     job = jobs.next(len(devices))
                     if check(client, job, devices[0]):
-                        ran[job[0] + (" with report" if job[3].get("report") else "")] += 1
+                        ran[" with ".join([job[0], *(name for name in ("report", "probes") if job[3].get(name))])] += 1
                     drawn += 1
                     if drawn > 20 * options.jobs:
                         sys.exit("too few of the jobs run in subdomains")

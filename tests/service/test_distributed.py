@@ -201,6 +201,48 @@ def test_a_report_whose_blocks_reach_too_far(client):
     same_report(client, "laplacian", new_random(6 * 4096 * 5))  # a line, whose cuts lie between blocks
 
 
+def same_probes(client, f, count, **params):
+    """Values at random points, the corners among them."""
+    axes = f.ndim - params.get("batch", 0)
+    shape = numpy.array([f[..., *[0] * axes].size, *f.shape[f.ndim - axes:]] if axes < f.ndim else f.shape)
+    probes = RANDOM.integers(-shape, shape, (count + 2, len(shape)))
+    probes[-2:] = 0 * shape, shape - 1
+    expected = client.call("diffusion", f=f, placement=FIRST, probes=probes, **params)
+    got = client.call("diffusion", f=f, distribute=True, probes=probes, **params)
+    assert bits(got["out"]) == bits(expected["out"])
+    assert got["probes"].shape == expected["probes"].shape == (params["steps"] + 1, count + 2)
+    assert got["probes"].tobytes() == expected["probes"].tobytes()
+
+
+@pytest.mark.parametrize("count", [0, 1, 30, 1000])
+def test_probes_have_the_same_values(client, count):
+    """They are gathered many rows at a time, from members that have none as well."""
+    f = new_random((67, 9, 70))
+    same_probes(client, f, count, steps=1, cfl=0.4)
+    same_probes(client, f, count, steps=70, cfl=0.4, accuracy=2, boundary={"z": {"value": 0.5}})
+    same_probes(client, f.astype("f8"), count, steps=9, cfl=0.4, scheme="rk4", boundary="mirror")
+    same_probes(client, f, count, steps=20, cfl=0.4, accuracy=2, diffusivity=numpy.exp(f), source=f, report=True,
+                boundary={"z": {"halo": 0.5}})
+    same_probes(client, new_random((70, 2, 5, 6)), count, steps=20, dt=0.4, scheme="adi", batch=2)
+    same_probes(client, new_random(80), count, steps=2000, cfl=0.4)
+    low = numpy.array([[k % 20, k % 9, 5] for k in range(count + 1)])  # of the first member
+    values = [client.call("diffusion", f=f, probes=low, steps=20, cfl=0.4, **where)["probes"].tobytes()
+              for where in ({"distribute": True}, {"placement": FIRST})]
+    assert values[0] == values[1]
+
+
+def test_probes_of_several_jobs_at_once(client):
+    """They take slabs from each other, and some are cancelled meanwhile."""
+    f = new_random((64, 9, 11))
+    params = {"f": f, "probes": numpy.array([[k % 64, k % 9, k % 11] for k in range(1000)]), "steps": 500, "cfl": 0.4, "accuracy": 2}
+    expected = client.call("diffusion", placement=FIRST, **params)["probes"].tobytes()
+    sent = [client.send("diffusion", distribute=True, **params) for _ in range(6)]
+    for job in sent[::2]:
+        client.cancel(job)
+    for job in sent[1::2]:
+        assert client.recv(job)["probes"].tobytes() == expected
+
+
 def test_what_subdomains_cannot_do_one_device_does(client):
     """Where distribute is not asked for; else the parameter is named."""
     f = new_random((64, 6, 10))
@@ -208,8 +250,7 @@ def test_what_subdomains_cannot_do_one_device_does(client):
     face = new_random((64, 6))
     for params in [{"method": "diffusion", "scheme": "adi", "dt": 0.3, "steps": 3},
                    {"method": "laplacian", "report": True, "accuracy": 2},
-                   {"method": "laplacian", "boundary": {"x": {"value": face}}, "accuracy": 2},
-                   {"method": "diffusion", "probes": [[1, 2, 3]], "cfl": 0.5, "steps": 4}]:
+                   {"method": "laplacian", "boundary": {"x": {"value": face}}, "accuracy": 2}]:
         method = params.pop("method")
         assert bits(client.out(method, f=field, **params)) == bits(client.out(method, f=f, **params))
         refused = client.refused(method, f=field, distribute=True, **params)
