@@ -136,10 +136,13 @@ static void tell(struct mailbox *mailbox, struct device *device)
         mailbox->known[device->number] = MAILBOX_TOLD;
 }
 
+/* A node's mailbox is found by an address, and this node's by a descriptor: neither is of use to
+ * the other. */
 static void tell_all(struct mailbox *mailbox)
 {
     LIST_EACH (struct device, member, &mailbox->device->devices->list, link)
         if (member->mailbox && member->state == DEVICE_READY &&
+            member->bridged == mailbox->device->bridged &&
             mailbox->known[member->number] == MAILBOX_UNTOLD)
             tell(mailbox, member);
 }
