@@ -1,5 +1,7 @@
 #include "gpu/bridge/stream.h"
 
+#include "base/clock.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -232,12 +235,29 @@ static SSL *tls_new(struct stream *stream, const uint8_t *key)
     return tls;
 }
 
+/* −1 where `done` is an error that waiting does not change; else 0. */
+static int64_t result_of(const struct stream *stream, int done)
+{
+    const int error = SSL_get_error(stream->tls, done);
+    return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
+}
+
 /* A session without the key is one of certificates. The end that accepts has none, so that there is
  * no such session; the end that connects may be shown one, and would take any: it must ask. */
-static bool has_proven(SSL *tls, bool accepts)
+static bool has_proven(const struct stream *stream, bool accepts, int seconds)
 {
-    const int done = accepts ? SSL_accept(tls) : SSL_connect(tls);
-    return done == 1 && SSL_session_reused(tls);
+    const uint64_t end_us = clock_us() + (uint64_t)seconds * 1000000;
+    for (;;) {
+        ERR_clear_error();
+        const int done = accepts ? SSL_accept(stream->tls) : SSL_connect(stream->tls);
+        if (done == 1)
+            return SSL_session_reused(stream->tls);
+        const uint64_t now_us = clock_us();
+        if (result_of(stream, done) < 0 || now_us >= end_us)
+            return false;
+        struct pollfd poll_in = {.fd = stream->socket, .events = POLLIN};
+        poll(&poll_in, 1, (int)((end_us - now_us) / 1000) + 1);
+    }
 }
 
 bool stream_open(struct stream *stream, int socket, bool accepts, const uint8_t key[SHA256_BYTES],
@@ -250,10 +270,8 @@ bool stream_open(struct stream *stream, int socket, bool accepts, const uint8_t 
     stream->tls = stream->in && stream->out ? tls_new(stream, key) : NULL;
     limit_waits(socket, seconds);
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const int flags = fcntl(socket, F_GETFL);
-    const bool blocks = fcntl(socket, F_SETFL, flags & ~O_NONBLOCK) == 0;
-    if (blocks && stream->tls && has_proven(stream->tls, accepts) &&
-        fcntl(socket, F_SETFL, flags | O_NONBLOCK) == 0)
+    if (stream->tls && fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK) == 0 &&
+        has_proven(stream, accepts, seconds))
         return true;
     *why = stream->tls ? "the other end has another cluster key, or is none of ours" : "no memory";
     stream_close(stream);
@@ -270,13 +288,6 @@ void stream_close(struct stream *stream)
 }
 
 /* --- bytes --- */
-
-/* −1 where `done` is an error that waiting does not change; else 0. */
-static int64_t result_of(const struct stream *stream, int done)
-{
-    const int error = SSL_get_error(stream->tls, done);
-    return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
-}
 
 static int at_once(size_t bytes)
 {
