@@ -129,14 +129,15 @@ static int address_memfd(const struct frame *frame)
     struct mailbox_address address;
     struct sockaddr_storage peer;
     socklen_t length = sizeof peer;
-    char host[40], port[16];
+    char host[40];
     if (frame->head.block_bytes != sizeof address || frame->record.status != STATUS_OK ||
         getpeername(bridge.stream.socket, (struct sockaddr *)&peer, &length) != 0 ||
         getnameinfo((struct sockaddr *)&peer, length, host, sizeof host, NULL, 0, NI_NUMERICHOST))
         return -1;
     memcpy(&address, frame->block, sizeof address);
-    snprintf(port, sizeof port, "%.8s", address.address); /* ":PORT" */
-    snprintf(address.address, sizeof address.address, "%s%s", host, port);
+    address.address[sizeof address.address - 1] = 0;
+    const int port = atoi(address.address + 1); /* of ":PORT" */
+    snprintf(address.address, sizeof address.address, "%s:%u", host, (uint16_t)port);
     return channel_sealed((const uint8_t *)&address, sizeof address);
 }
 
