@@ -56,6 +56,8 @@ static void take_record(struct channel_message *record, int descriptor)
         share_memory(&record->u.ready.info);
     if (record->type == CHANNEL_COPIED && peers_take_copied(record))
         return;
+    if (record->type == CHANNEL_MAPPED && record->status != STATUS_OK)
+        peers_unmap(record->u.region.region); /* no UNREGION comes */
     bridge_forward(record, NULL, 0);
     bridge_note(record);
 }
