@@ -24,8 +24,8 @@ enum { SILENCES = 3 /* of BRIDGE_JOIN_S each, until a PUT without an answer is g
 /* The bytes of a slot on their way; they follow their head. The answer is PUT_TAKEN. */
 struct put {
     struct list link;
-    uint64_t tag; /* of the DOWNLOAD */
     struct put_head {
+        uint64_t tag;           /* of the DOWNLOAD */
         uint64_t offset, bytes; /* in the mailbox */
     } head;
 };
@@ -61,10 +61,12 @@ static struct {
     struct mailbox_address address; /* of the node's own mailbox */
     int memfd;
     _Atomic(uint8_t *) memory; /* of it; NULL: none yet */
-    uint64_t bytes;
+    uint64_t bytes, region;    /* region 0: not known yet */
     atomic_uint writers;
-    struct list list; /* struct peer */
-} peers = {.events = {-1, -1}, .memfd = -1};
+    struct list list;      /* struct peer */
+    pthread_mutex_t mutex; /* guards what writers write, and: */
+    uint64_t *newest;      /* by the place of a slot: the highest tag of copies to it */
+} peers = {.events = {-1, -1}, .memfd = -1, .mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static void say(struct peer *peer, int kind, uint64_t tag)
 {
@@ -115,19 +117,45 @@ static bool send_all(struct stream *stream)
 
 /* --- those that write to the node's own mailbox --- */
 
-static bool take_put(struct stream *stream)
+static bool say_taken(struct stream *stream)
 {
     static const uint8_t taken = PUT_TAKEN;
+    return write_all(stream, &taken, sizeof taken) && send_all(stream);
+}
+
+/* A slot is given to the next copy when the one before it was given up, whose bytes may still be
+ * under way, or its node is lost. False: they are, and are written no more. */
+static bool write_piece(const struct put_head *head, uint64_t at, const uint8_t *piece,
+                        uint64_t bytes)
+{
+    uint64_t *newest = &peers.newest[head->offset / CHANNEL_SLOT_BYTES];
+    pthread_mutex_lock(&peers.mutex);
+    const bool is_newest = head->tag >= *newest;
+    if (is_newest) {
+        *newest = head->tag;
+        memcpy(peers.memory + head->offset + at, piece, bytes);
+    }
+    pthread_mutex_unlock(&peers.mutex);
+    return is_newest;
+}
+
+static bool take_put(struct stream *stream)
+{
+    uint8_t piece[STREAM_RECORD_BYTES];
     struct put_head head;
-    uint8_t *memory = peers.memory;
     if (!read_all(stream, &head, sizeof head, -1))
         return false;
-    if (!memory || head.bytes > peers.bytes || head.offset > peers.bytes - head.bytes) {
+    if (!peers.memory || head.bytes > peers.bytes || head.offset > peers.bytes - head.bytes ||
+        head.offset % CHANNEL_SLOT_BYTES) {
         log_warning("a node wrote beyond the mailbox");
         return false;
     }
-    return read_all(stream, memory + head.offset, head.bytes, SILENCES) &&
-           write_all(stream, &taken, sizeof taken) && send_all(stream);
+    for (uint64_t at = 0; at < head.bytes; at += sizeof piece) {
+        const uint64_t left = head.bytes - at, some = left < sizeof piece ? left : sizeof piece;
+        if (!read_all(stream, piece, some, SILENCES) || !write_piece(&head, at, piece, some))
+            return false;
+    }
+    return say_taken(stream);
 }
 
 static void *serve_writer(void *of)
@@ -138,7 +166,7 @@ static void *serve_writer(void *of)
     const char *why;
     if (stream_open(&stream, socket, true, peers.key, BRIDGE_JOIN_S, &why)) {
         if (wait_for_bytes(&stream) && read_all(&stream, token, sizeof token, 0) &&
-            memcmp(token, peers.address.token, sizeof token) == 0)
+            memcmp(token, peers.address.token, sizeof token) == 0 && say_taken(&stream))
             while (take_put(&stream))
                 ;
         stream_close(&stream);
@@ -204,44 +232,55 @@ bool peers_open_mailbox(uint64_t bytes, struct mailbox_address *address)
     const int memfd = peers.memory || peers.events[0] < 0 ? -1 : rights_memfd("bridge", bytes);
     void *memory =
         memfd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    uint64_t *newest =
+        memory == MAP_FAILED ? NULL : calloc(bytes / CHANNEL_SLOT_BYTES + 1, sizeof *newest);
     *address = peers.address;
-    if (memory == MAP_FAILED) {
+    if (!newest) {
+        if (memory != MAP_FAILED)
+            munmap(memory, bytes);
         if (memfd >= 0)
             close(memfd);
         return false;
     }
     peers.bytes = bytes;
     peers.memfd = memfd;
+    peers.newest = newest;
     peers.memory = memory;
     return true;
 }
 
 /* --- those that this node writes to --- */
 
+static bool was_taken(struct stream *stream)
+{
+    uint8_t answer;
+    return send_all(stream) && read_all(stream, &answer, sizeof answer, SILENCES) &&
+           answer == PUT_TAKEN;
+}
+
 static bool connect_peer(struct peer *peer)
 {
-    const char *why = "";
+    const char *why;
     const int socket = stream_connect(peer->address.address, BRIDGE_JOIN_S, &why);
-    if (socket >= 0 && stream_open(&peer->stream, socket, false, peers.key, BRIDGE_JOIN_S, &why) &&
-        wait_for_bytes(&peer->stream) &&
-        write_all(&peer->stream, peer->address.token, sizeof peer->address.token) &&
-        send_all(&peer->stream))
-        return true;
-    log_warning("%s, which has a mailbox, cannot be reached: %s", peer->address.address, why);
-    if (peer->stream.socket >= 0)
+    if (socket >= 0 && stream_open(&peer->stream, socket, false, peers.key, BRIDGE_JOIN_S, &why)) {
+        why = "it has no such mailbox";
+        if (wait_for_bytes(&peer->stream) &&
+            write_all(&peer->stream, peer->address.token, sizeof peer->address.token) &&
+            was_taken(&peer->stream))
+            return true;
         stream_close(&peer->stream);
+    }
+    log_warning("%s, which has a mailbox, cannot be reached: %s", peer->address.address, why);
     return false;
 }
 
 static bool send_put(struct peer *peer, const struct put *put)
 {
-    uint8_t answer;
     struct stream *stream = &peer->stream;
     if (stream->socket < 0 && !connect_peer(peer))
         return false;
     if (write_all(stream, &put->head, sizeof put->head) &&
-        write_all(stream, peer->memory + put->head.offset, put->head.bytes) && send_all(stream) &&
-        read_all(stream, &answer, sizeof answer, SILENCES) && answer == PUT_TAKEN)
+        write_all(stream, peer->memory + put->head.offset, put->head.bytes) && was_taken(stream))
         return true;
     stream_close(stream);
     return false;
@@ -266,7 +305,7 @@ static void *serve_mailbox(void *of)
     for (struct put *put; (put = next_put(peer));) {
         /* A connection may have broken while nothing passed it: once more. */
         const bool taken = send_put(peer, put) || send_put(peer, put);
-        say(peer, taken ? PEER_TAKEN : PEER_FAILED, put->tag);
+        say(peer, taken ? PEER_TAKEN : PEER_FAILED, put->head.tag);
         free(put);
     }
     if (peer->stream.socket >= 0)
@@ -335,6 +374,7 @@ void peers_map(const struct channel_message *record, const struct mailbox_addres
 {
     const bool is_own = memcmp(address->token, peers.address.token, sizeof address->token) == 0;
     if (is_own && peers.memfd >= 0 && peers.bytes == record->u.region.bytes) {
+        peers.region = record->u.region.region;
         bridge_tell(record, peers.memfd);
         return;
     }
@@ -357,17 +397,27 @@ void peers_unmap(uint64_t region)
     pthread_mutex_unlock(&peer->mutex);
 }
 
+/* The worker itself is about to write to the mailbox. */
+static void note_own(const struct channel_message *download)
+{
+    pthread_mutex_lock(&peers.mutex);
+    peers.newest[download->u.copy.arena_offset / CHANNEL_SLOT_BYTES] = download->u.copy.tag;
+    pthread_mutex_unlock(&peers.mutex);
+}
+
 void peers_note(const struct channel_message *download)
 {
+    if (peers.region && download->u.copy.region == peers.region)
+        note_own(download);
     struct peer *peer = find_peer(download->u.copy.region);
     struct put *put = peer ? calloc(1, sizeof *put) : NULL;
     if (!peer)
         return;
     if (!put)
         bridge_end(EXIT_FAILURE, "no memory for its copies");
-    *put = (struct put){
-        .tag = download->u.copy.tag,
-        .head = {.offset = download->u.copy.arena_offset, .bytes = download->u.copy.bytes}};
+    put->head = (struct put_head){.tag = download->u.copy.tag,
+                                  .offset = download->u.copy.arena_offset,
+                                  .bytes = download->u.copy.bytes};
     list_push(&peer->puts, &put->link);
 }
 
@@ -375,7 +425,7 @@ bool peers_take_copied(const struct channel_message *copied)
 {
     LIST_EACH (struct peer, peer, &peers.list, link)
         LIST_EACH (struct put, put, &peer->puts, link) {
-            if (put->tag != copied->u.copy.tag)
+            if (put->head.tag != copied->u.copy.tag)
                 continue;
             list_remove(&put->link);
             pthread_mutex_lock(&peer->mutex);

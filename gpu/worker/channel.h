@@ -55,7 +55,9 @@
  * descriptor is that of `array`'s, which it keeps from then on, whatever writes it.
  * A MAILBOX is memory of the worker's device, which lasts as long as the worker. Workers exchange
  * bytes of arrays through it (server/devices/mailbox.h): each maps it as a region, the one that
- * opened it included. An UNREGION comes when no copy names it.
+ * opened it included. An UNREGION comes when no copy names it. Each DOWNLOAD to it begins at a
+ * multiple of CHANNEL_SLOT_BYTES, and has a higher tag than those before it that began there, from
+ * whichever worker: bytes that come late, of a worker that was given up, are known by that.
  * A KERNEL is a hint: RUNs that come later are computed faster with it, or, where it cannot be
  * used, as before. What was in its slot is gone. A MEASURE is a RUN as far as rules go: it reads
  * `array` and `other`, and writes `result`. An input with a place is read from
@@ -239,6 +241,7 @@ enum {
     CHANNEL_VERSION = 9,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
+    CHANNEL_SLOT_BYTES = 2 << 20,   /* of a mailbox: a GPU's grain */
     CHANNEL_KERNELS = 64,           /* slots of them */
     CHANNEL_KERNEL_BYTES = 8 << 20, /* of an image, at most */
     CHANNEL_HEAD_BYTES = offsetof(struct channel_message, u),

@@ -67,6 +67,7 @@ struct slab *mailbox_take(struct device *device, struct user *user)
     if (!slot)
         return NULL;
     slot->user = user;
+    slot->uses++;
     mailbox->taken++;
     return slot;
 }
@@ -110,16 +111,20 @@ uint64_t mailbox_offset(const struct slab *slot)
     return slot->number * mailbox_slot_bytes(slot->mailbox->device);
 }
 
-uint64_t mailbox_slot_number(const struct slab *slot)
+uint64_t mailbox_use_number(const struct slab *slot)
 {
-    return (uint64_t)slot->mailbox->device->number * MAILBOX_SLOTS + slot->number;
+    const uint64_t before = slot->uses * DEVICES_MOST + slot->mailbox->device->number;
+    return before * MAILBOX_SLOTS + slot->number;
 }
 
 struct slab *mailbox_slot(const struct device *device, uint64_t number)
 {
-    LIST_EACH (const struct device, member, &device->devices->list, link)
-        if (member->number == number / MAILBOX_SLOTS && member->mailbox)
-            return &member->mailbox->slot[number % MAILBOX_SLOTS];
+    LIST_EACH (const struct device, member, &device->devices->list, link) {
+        struct mailbox *mailbox = member->mailbox;
+        struct slab *slot = mailbox ? &mailbox->slot[number % MAILBOX_SLOTS] : NULL;
+        if (slot && mailbox_use_number(slot) == number)
+            return slot;
+    }
     return NULL;
 }
 

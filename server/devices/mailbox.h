@@ -15,7 +15,7 @@
 
 struct device;
 
-enum { MAILBOX_SLOTS = 16, MAILBOX_GRAIN = 32 << 20 }; /* bytes: slots of 2 MiB, a GPU's grain */
+enum { MAILBOX_SLOTS = 16, MAILBOX_GRAIN = MAILBOX_SLOTS * CHANNEL_SLOT_BYTES };
 
 /* What a worker has heard of a mailbox, and has answered. */
 enum mailbox_known { MAILBOX_UNTOLD, MAILBOX_TOLD, MAILBOX_MAPPED, MAILBOX_OUT_OF_REACH };
@@ -50,8 +50,9 @@ void mailbox_release(struct slab *slot);
 uint64_t mailbox_slot_bytes(const struct device *device);
 /* Where a slot lies in its mailbox. */
 uint64_t mailbox_offset(const struct slab *slot);
-/* The number of a slot among those of all devices, and the slot of that number; NULL: none. */
-uint64_t mailbox_slot_number(const struct slab *slot);
+/* The number of the present use of a slot: no other has it, and those of one slot rise. And the
+ * slot whose present use has that number; NULL: none. */
+uint64_t mailbox_use_number(const struct slab *slot);
 struct slab *mailbox_slot(const struct device *device, uint64_t number);
 
 /* The device's worker is ready, or is gone; of a device without a mailbox these do nothing. */

@@ -12,7 +12,7 @@
 /* A copy's tag is the number of its slab in the arena or, with one of these bits, … */
 #define TAG_ORDER (UINT64_C(1) << 63) /* its order's */
 #define TAG_FIELD (UINT64_C(1) << 62) /* its array's number: an operand from a region */
-#define TAG_SLOT (UINT64_C(1) << 60)  /* its slot's (mailbox_slot_number()) */
+#define TAG_SLOT (UINT64_C(1) << 60)  /* its use of a slot (mailbox_use_number()) */
 
 static void tell(struct device *device, struct channel_message message)
 {
@@ -43,7 +43,7 @@ static void send_copy(struct device *device, const struct slab *slab)
     if (slab->mailbox) {
         message.u.copy.region = slab->mailbox->region;
         message.u.copy.arena_offset = mailbox_offset(slab);
-        message.u.copy.tag = TAG_SLOT | mailbox_slot_number(slab);
+        message.u.copy.tag = TAG_SLOT | mailbox_use_number(slab);
     } else {
         message.u.copy.arena_offset = arena_offset(arena, slab);
         message.u.copy.tag = slab->number;

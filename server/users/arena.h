@@ -17,6 +17,7 @@ struct slab {
     struct mailbox *mailbox; /* whose slot it is (server/devices/mailbox.h); NULL: the arena's */
     struct list link;        /* free, or in its device's list of copies */
     uint32_t number;
+    uint64_t uses; /* of a slot: how often it was taken */
     enum share share;
     struct user *user;      /* its holder; NULL: free */
     uid_t last_uid;         /* whose bytes it has held */

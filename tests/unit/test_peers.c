@@ -1,0 +1,227 @@
+/* Another node writes to the mailbox here, over connections of its own. */
+#include "base/rights.h"
+#include "gpu/bridge/bridge.h"
+#include "gpu/bridge/peers.h"
+#include "tests/unit/unit.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { REGION = 5, BYTES = 2 * CHANNEL_SLOT_BYTES, PUT_BYTES = 100000 };
+
+static const uint8_t key[SHA256_BYTES] = {1, 2, 3};
+static struct mailbox_address address;
+static uint8_t *mailbox;
+static int idle_threads; /* while there is no connection */
+static struct channel_message forwarded;
+
+/* --- what peers.c needs of its bridge --- */
+
+struct bridge bridge;
+
+void bridge_end(int status, const char *why)
+{
+    fail_msg("%d: %s", status, why);
+    abort();
+}
+
+void bridge_forward(const struct channel_message *record, uint8_t *block, uint32_t block_bytes)
+{
+    forwarded = *record;
+    free(block);
+    (void)block_bytes;
+}
+
+void bridge_tell(const struct channel_message *record, int descriptor)
+{
+    if (record->type == CHANNEL_REGION)
+        mailbox = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+}
+
+void bridge_note(const struct channel_message *record)
+{
+    (void)record;
+}
+
+struct channel_message bridge_cannot_map(uint64_t region, enum status status)
+{
+    return (struct channel_message){
+        .type = CHANNEL_MAPPED, .status = status, .u.region.region = region};
+}
+
+/* --- the node and its peer --- */
+
+static int count_threads(void)
+{
+    int threads = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    while (readdir(tasks))
+        threads++;
+    closedir(tasks);
+    return threads;
+}
+
+static int open_node(void **state)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct stream head = {.socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    const struct channel_message region = {.type = CHANNEL_REGION,
+                                           .u.region = {.region = REGION, .bytes = BYTES}};
+    assert_int_equal(bind(head.socket, (struct sockaddr *)&at, sizeof at), 0);
+    assert_true(peers_open(key, &head));
+    close(head.socket);
+    assert_true(peers_open_mailbox(BYTES, &address));
+    peers_map(&region, &address);
+    assert_non_null(mailbox);
+    idle_threads = count_threads();
+    return 0;
+}
+
+struct put {
+    uint64_t tag, offset, bytes;
+};
+
+static void send_bytes(struct stream *stream, const void *bytes, size_t count)
+{
+    assert_int_equal(stream_write(stream, bytes, count), (int64_t)count);
+    assert_true(stream_flush(stream));
+    assert_false(stream_waits(stream));
+}
+
+/* Has the node answered? Else it has closed the connection. */
+static bool is_answered(struct stream *stream)
+{
+    uint8_t answer = 0;
+    return stream_read(stream, &answer, 1) == 1 && answer == 1;
+}
+
+static void connect_node(struct stream *stream)
+{
+    char host[96];
+    const char *why;
+    snprintf(host, sizeof host, "127.0.0.1%s", address.address);
+    const int socket = stream_connect(host, BRIDGE_JOIN_S, &why);
+    assert_true(socket >= 0);
+    assert_true(stream_open(stream, socket, false, key, BRIDGE_JOIN_S, &why));
+    fcntl(stream->socket, F_SETFL, fcntl(stream->socket, F_GETFL) & ~O_NONBLOCK);
+}
+
+static void begin_put(struct stream *stream, uint64_t tag, uint8_t value, size_t bytes)
+{
+    const struct put put = {tag, 0, PUT_BYTES};
+    uint8_t *values = malloc(bytes);
+    memset(values, value, bytes);
+    connect_node(stream);
+    send_bytes(stream, address.token, sizeof address.token);
+    assert_true(is_answered(stream));
+    send_bytes(stream, &put, sizeof put);
+    send_bytes(stream, values, bytes);
+    free(values);
+}
+
+static void end_put(struct stream *stream, uint8_t value, size_t bytes)
+{
+    uint8_t *values = malloc(bytes);
+    memset(values, value, bytes);
+    send_bytes(stream, values, bytes);
+    free(values);
+}
+
+static void assert_holds(uint8_t value)
+{
+    for (int i = 0; i < PUT_BYTES; i++)
+        assert_int_equal(mailbox[i], value);
+}
+
+TEST(test_bytes_that_come_late_are_not_written)
+{
+    struct stream early, late, next;
+    begin_put(&late, 7, 'l', PUT_BYTES / 2);
+    begin_put(&next, 8, 'n', PUT_BYTES);
+    assert_true(is_answered(&next));
+    end_put(&late, 'l', PUT_BYTES / 2);
+    assert_false(is_answered(&late));
+    assert_holds('n');
+    begin_put(&early, 6, 'e', PUT_BYTES); /* late as a whole */
+    assert_false(is_answered(&early));
+    assert_holds('n');
+    stream_close(&early);
+    stream_close(&late);
+    /* Nor after the worker's own copies to the place. */
+    begin_put(&late, 9, 'l', PUT_BYTES / 2);
+    const struct channel_message own = {.type = CHANNEL_DOWNLOAD,
+                                        .u.copy = {.region = REGION, .bytes = 10, .tag = 10}};
+    peers_note(&own);
+    memset(mailbox, 'o', PUT_BYTES);
+    end_put(&late, 'l', PUT_BYTES / 2);
+    assert_false(is_answered(&late));
+    assert_holds('o');
+    stream_close(&late);
+    stream_close(&next);
+}
+
+TEST(test_a_copy_that_comes_twice_is_taken)
+{
+    struct stream one, again;
+    begin_put(&one, 20, 'a', PUT_BYTES / 2);
+    begin_put(&again, 20, 'a', PUT_BYTES);
+    assert_true(is_answered(&again));
+    end_put(&one, 'a', PUT_BYTES / 2);
+    assert_true(is_answered(&one));
+    assert_holds('a');
+    stream_close(&one);
+    stream_close(&again);
+}
+
+TEST(test_places_that_are_none)
+{
+    const struct put puts[] = {{30, 1, 1},
+                               {30, BYTES, 1},
+                               {30, CHANNEL_SLOT_BYTES, CHANNEL_SLOT_BYTES + 1},
+                               {30, 0, UINT64_MAX},
+                               {30, UINT64_MAX - CHANNEL_SLOT_BYTES + 1, CHANNEL_SLOT_BYTES}};
+    for (size_t i = 0; i < sizeof puts / sizeof puts[0]; i++) {
+        struct stream stream;
+        connect_node(&stream);
+        send_bytes(&stream, address.token, sizeof address.token);
+        assert_true(is_answered(&stream));
+        send_bytes(&stream, &puts[i], sizeof puts[i]);
+        assert_false(is_answered(&stream));
+        stream_close(&stream);
+    }
+}
+
+TEST(test_a_mailbox_has_one_token)
+{
+    struct mailbox_address other = address;
+    const struct channel_message region = {.type = CHANNEL_REGION,
+                                           .u.region = {.region = REGION + 1, .bytes = BYTES}};
+    other.token[0] ^= 1;
+    snprintf(other.address, sizeof other.address, "127.0.0.1%.8s", address.address);
+    peers_map(&region, &other);
+    peers_serve(); /* waits for the thread */
+    assert_int_equal(forwarded.type, CHANNEL_MAPPED);
+    assert_int_equal(forwarded.status, STATUS_INTERNAL);
+    peers_serve(); /* it has left */
+}
+
+/* Wait for the threads of all connections, which free what they have. */
+static int close_node(void **state)
+{
+    while (count_threads() > idle_threads)
+        usleep(1000);
+    munmap(mailbox, BYTES);
+    return 0;
+}
+
+int main(void)
+{
+    return unit_run(open_node, close_node);
+}
