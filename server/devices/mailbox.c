@@ -87,6 +87,15 @@ static void wake_all(struct mailbox *mailbox)
         waiter->ready(waiter);
 }
 
+/* One that needs no slot any more leaves it to the next. */
+static void wake_some(struct mailbox *mailbox)
+{
+    while (!list_empty(&mailbox->free) && !list_empty(&mailbox->waiting)) {
+        struct slab_waiter *waiter = LIST_TAKE(&mailbox->waiting, struct slab_waiter, link);
+        waiter->ready(waiter);
+    }
+}
+
 static void settle(struct mailbox *mailbox);
 
 void mailbox_release(struct slab *slot)
@@ -95,9 +104,7 @@ void mailbox_release(struct slab *slot)
     slot->user = NULL;
     mailbox->taken--;
     list_push(&mailbox->free, &slot->link);
-    struct slab_waiter *waiter = LIST_TAKE(&mailbox->waiting, struct slab_waiter, link);
-    if (waiter)
-        waiter->ready(waiter);
+    wake_some(mailbox);
     settle(mailbox);
 }
 
