@@ -300,12 +300,13 @@ static struct put *next_put(struct peer *peer)
 static void *serve_mailbox(void *of)
 {
     struct peer *peer = of;
-    const bool connected = connect_peer(peer);
-    say(peer, connected ? PEER_CONNECTED : PEER_REFUSED, 0);
+    bool reached = connect_peer(peer);
+    say(peer, reached ? PEER_CONNECTED : PEER_REFUSED, 0);
     for (struct put *put; (put = next_put(peer));) {
-        /* A connection may have broken while nothing passed it: once more. */
-        const bool taken = send_put(peer, put) || send_put(peer, put);
-        say(peer, taken ? PEER_TAKEN : PEER_FAILED, put->head.tag);
+        /* A connection may have broken while nothing passed it: once more. Those behind one that
+         * failed are not to wait as long, each after the other. */
+        reached = reached && (send_put(peer, put) || send_put(peer, put));
+        say(peer, reached ? PEER_TAKEN : PEER_FAILED, put->head.tag);
         free(put);
     }
     if (peer->stream.socket >= 0)

@@ -165,7 +165,8 @@ static void untell_all(struct mailbox *mailbox)
     const struct channel_message message = {.type = CHANNEL_UNREGION,
                                             .u.region.region = mailbox->region};
     LIST_EACH (struct device, member, &mailbox->device->devices->list, link) {
-        if (mailbox->known[member->number] == MAILBOX_MAPPED)
+        if (mailbox->known[member->number] == MAILBOX_MAPPED ||
+            mailbox->known[member->number] == MAILBOX_CUT_OFF)
             device_tell(member, &message, NULL);
         mailbox->known[member->number] = MAILBOX_UNTOLD;
     }
@@ -253,4 +254,15 @@ bool mailbox_mapped(struct device *device, uint64_t region, enum status status)
         return true;
     }
     return false;
+}
+
+void mailbox_missed(struct device *device, const struct slab *slot)
+{
+    const struct device *owner = slot->mailbox->device;
+    uint8_t *known = &slot->mailbox->known[device->number];
+    if (*known != MAILBOX_MAPPED)
+        return;
+    *known = MAILBOX_CUT_OFF;
+    log_warning("%s does not reach %s any more; copies go through the host", device->name,
+                owner->name);
 }

@@ -17,8 +17,15 @@ struct device;
 
 enum { MAILBOX_SLOTS = 16, MAILBOX_GRAIN = MAILBOX_SLOTS * CHANNEL_SLOT_BYTES };
 
-/* What a worker has heard of a mailbox, and has answered. */
-enum mailbox_known { MAILBOX_UNTOLD, MAILBOX_TOLD, MAILBOX_MAPPED, MAILBOX_OUT_OF_REACH };
+/* What a worker has heard of a mailbox, and has answered. CUT_OFF: it has mapped it, but a copy did
+ * not arrive. */
+enum mailbox_known {
+    MAILBOX_UNTOLD,
+    MAILBOX_TOLD,
+    MAILBOX_MAPPED,
+    MAILBOX_CUT_OFF,
+    MAILBOX_OUT_OF_REACH
+};
 
 struct mailbox {
     struct device *device;
@@ -64,3 +71,5 @@ void mailbox_worker_lost(struct device *device);
 void mailbox_opened(struct device *device, const struct channel_message *message, int *descriptor);
 /* MAPPED of a region. False: it is no mailbox. */
 bool mailbox_mapped(struct device *device, uint64_t region, enum status status);
+/* A DOWNLOAD of the device's did not arrive in the slot: others take another way. */
+void mailbox_missed(struct device *device, const struct slab *slot);
