@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -158,12 +160,23 @@ static bool take_put(struct stream *stream)
     return say_taken(stream);
 }
 
+/* Of a machine that has gone without a word, or is cut off, a read that waits for ever ends so. */
+static void keep_alive(int socket)
+{
+    const int on = 1, idle_s = 30, interval_s = 10, count = 3;
+    setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
 static void *serve_writer(void *of)
 {
     const int socket = (int)(intptr_t)of;
     uint8_t token[sizeof peers.address.token];
     struct stream stream;
     const char *why;
+    keep_alive(socket);
     if (stream_open(&stream, socket, true, peers.key, BRIDGE_JOIN_S, &why)) {
         if (wait_for_bytes(&stream) && read_all(&stream, token, sizeof token, 0) &&
             memcmp(token, peers.address.token, sizeof token) == 0 && say_taken(&stream))
