@@ -22,6 +22,7 @@
 
 enum { PEERS_MOST = 128 /* that write here at once */ };
 enum { SILENCES = 3 /* of BRIDGE_JOIN_S each, until a PUT without an answer is given up */ };
+enum { PUT_TRIES = 3 };
 
 /* The bytes of a slot on their way; they follow their head. The answer is PUT_TAKEN. */
 struct put {
@@ -276,7 +277,7 @@ static bool connect_peer(struct peer *peer)
     const char *why;
     const int socket = stream_connect(peer->address.address, BRIDGE_JOIN_S, &why);
     if (socket >= 0 && stream_open(&peer->stream, socket, false, peers.key, BRIDGE_JOIN_S, &why)) {
-        why = "it has no such mailbox";
+        why = "it has no such mailbox, or has gone";
         if (wait_for_bytes(&peer->stream) &&
             write_all(&peer->stream, peer->address.token, sizeof peer->address.token) &&
             was_taken(&peer->stream))
@@ -299,6 +300,15 @@ static bool send_put(struct peer *peer, const struct put *put)
     return false;
 }
 
+/* A connection may have broken while nothing passed it, and the next one as it was made. */
+static bool put_through(struct peer *peer, const struct put *put)
+{
+    bool taken = false;
+    for (int i = 0; i < PUT_TRIES && !taken; i++)
+        taken = send_put(peer, put);
+    return taken;
+}
+
 /* NULL: the peer leaves. */
 static struct put *next_put(struct peer *peer)
 {
@@ -316,9 +326,8 @@ static void *serve_mailbox(void *of)
     bool reached = connect_peer(peer);
     say(peer, reached ? PEER_CONNECTED : PEER_REFUSED, 0);
     for (struct put *put; (put = next_put(peer));) {
-        /* A connection may have broken while nothing passed it: once more. Those behind one that
-         * failed are not to wait as long, each after the other. */
-        reached = reached && (send_put(peer, put) || send_put(peer, put));
+        /* Those behind one that failed are not to wait as long, each after the other. */
+        reached = reached && put_through(peer, put);
         say(peer, reached ? PEER_TAKEN : PEER_FAILED, put->head.tag);
         free(put);
     }

@@ -5,8 +5,8 @@
  *
  * A DOWNLOAD to such a mailbox is COPIED only once the other node has the bytes. Each node listens
  * for the others, which have the cluster's key and the mailbox's token. Each connection has a
- * thread of its own, which waits for nothing else; one that breaks is made again for the next PUT.
- * Of the node's end of a bridge, on its thread, but where it is said. */
+ * thread of its own, which waits for nothing else; one that breaks is made again, and its PUT
+ * again. Of the node's end of a bridge, on its thread, but where it is said. */
 #pragma once
 
 #include "gpu/bridge/stream.h"
