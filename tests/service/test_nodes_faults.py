@@ -1,6 +1,7 @@
 """What other parts of the service do while a node is away, and nodes and links that are at their limits."""
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import shutil
@@ -154,3 +155,68 @@ def test_a_false_head_with_a_certificate(tmp_path):
             eventually(lambda: "another cluster key" in node.log(), "the refusal")
         finally:
             node.kill()
+
+
+def sockets_to_nodes(bridge, head_port):
+    """The descriptors of a node's bridge that lead to other nodes: its listener, and what it accepted or made."""
+    tables = [line.split() for line in open(f"/proc/{bridge}/net/tcp").readlines()[1:]]
+    ports = {f"socket:[{line[9]}]": [int(end.split(":")[1], 16) for end in line[1:3]] for line in tables}
+    links = {int(fd): os.readlink(f"/proc/{bridge}/fd/{fd}") for fd in os.listdir(f"/proc/{bridge}/fd")}
+    return [fd for fd, link in links.items() if head_port not in ports.get(link, [head_port])]
+
+
+def shut(pid, descriptor):
+    """End a connection of another process."""
+    system = ctypes.CDLL(None, use_errno=True)
+    process = os.pidfd_open(pid)
+    own = system.syscall(438, process, descriptor, 0)  # pidfd_getfd
+    os.close(process)
+    if own < 0:
+        pytest.skip(f"pidfd_getfd: {os.strerror(ctypes.get_errno())}")
+    with socket.socket(fileno=own) as one:
+        one.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_connection_of_nodes_that_breaks_is_made_again():
+    with Daemon(device="n1/host,n2/host") as daemon, daemon.client() as client:
+        f = numpy.random.default_rng().standard_normal((64, 128, 128)).astype("f4")
+        expected = client.out("laplacian", f=f, placement=LENT).tobytes()
+        field = client.call("put", f=f, placement=LENT)["field"]
+        (bridge,) = processes(daemon.nodes["n1"], "fdbridge")
+        eventually(lambda: len(sockets_to_nodes(bridge, daemon.port())) == 3, "its listener, and one way and the other")
+        for _ in range(5):
+            jobs = [client.send("laplacian", f={"field": field}, placement="n2/host") for _ in range(3)]
+            listener, *connections = sorted(sockets_to_nodes(bridge, daemon.port()))
+            for connection in connections:
+                with contextlib.suppress(OSError):  # it has been closed meanwhile
+                    shut(bridge, connection)
+            assert {client.recv(job)["out"].tobytes() for job in jobs} == {expected}
+        assert "does not reach" not in daemon.log()
+        client.free(field)
+
+
+def test_nodes_that_do_not_reach_each_other_any_more():
+    """Copies that were under way fail; later ones go through the head, which both reach."""
+    with Daemon(device="n1/host,n2/host") as daemon, daemon.client() as client:
+        f = numpy.random.default_rng().standard_normal((64, 128, 128)).astype("f4")
+        expected = client.out("laplacian", f=f, placement=LENT).tobytes()
+        here, there = [client.call("put", f=f, placement=name)["field"] for name in (LENT, "n2/host")]
+
+        def crossing(count):
+            return [client.send("laplacian", f={"field": field}, placement=name)
+                    for _ in range(count) for field, name in [(here, "n2/host"), (there, LENT)]]
+
+        for job in crossing(2):
+            assert client.recv(job)["out"].tobytes() == expected
+        (bridge,) = processes(daemon.nodes["n2"], "fdbridge")
+        eventually(lambda: len(sockets_to_nodes(bridge, daemon.port())) == 3, "its listener, and one way and the other")
+        for descriptor in sockets_to_nodes(bridge, daemon.port()):
+            shut(bridge, descriptor)
+        for job in crossing(4):
+            error, result = client.outcome(job)
+            assert result["out"].tobytes() == expected if error is None else error.code == "OUT_OF_MEMORY" and error.retryable
+        assert "n1/host does not reach n2/host any more" in daemon.log()
+        for job in [*crossing(4), client.send("laplacian", f=f, distribute=True)]:
+            assert client.recv(job)["out"].tobytes() == expected
+        assert [entry(daemon, name)["generation"] for name in (LENT, "n2/host")] == [1, 1]
+        client.free(here, there)
