@@ -120,6 +120,35 @@ TEST(test_bytes_on_the_way_are_not_to_be_changed)
     stream_close(&ends[1].stream);
 }
 
+enum { HELLO = 100 /* bytes, each a twentieth of a second after the other */ };
+
+/* The begin of a handshake, byte by byte, until the other end has closed. */
+static void *dribble(void *of)
+{
+    static const uint8_t hello[HELLO] = {22, 3, 1, 2, 0, 1}; /* of more bytes than these */
+    int *sent = of;
+    const int socket = *sent;
+    for (*sent = 0; *sent < HELLO && write(socket, &hello[*sent], 1) == 1; (*sent)++)
+        usleep(50000);
+    close(socket);
+    return NULL;
+}
+
+TEST(test_a_slow_handshake_ends)
+{
+    const uint8_t key[SHA256_BYTES] = {1};
+    struct stream stream;
+    const char *why;
+    pthread_t thread;
+    int sockets[2];
+    signal(SIGPIPE, SIG_IGN);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+    pthread_create(&thread, NULL, dribble, &sockets[0]);
+    assert_false(stream_open(&stream, sockets[1], true, key, 1, &why));
+    pthread_join(thread, NULL);
+    assert_true(sockets[0] < HELLO);
+}
+
 static const char *key_of(const char *text, mode_t mode, uint8_t key[SHA256_BYTES])
 {
     char path[] = "/tmp/fdserver-key-XXXXXX";
