@@ -54,6 +54,7 @@ def main():
     parser.add_argument("--stream-gbs", type=float, default=1.6, help="of a bridge")
     options = parser.parse_args()
     links = [(name, gbs, latency_us, lambda gpus: 1) for name, (gbs, latency_us) in LINKS.items()]
+    links.append(("bridges, from node to node", options.stream_gbs, 400, lambda gpus: 1))
     links.append(("bridges, all through one head", options.stream_gbs, 400, lambda gpus: gpus))
     for accuracy in (8, 2):
         point_us = one_device_us(options.scale, accuracy) / 512**3

@@ -104,8 +104,9 @@ class Front:
         self.before_any = self.memory("VmRSS")
 
     def close(self):
-        self.process.terminate()
-        self.process.wait()
+        for process in (*self.process.nodes, self.process):
+            process.terminate()
+            process.wait()
         if os.path.exists(self.path):
             os.unlink(self.path)
 

@@ -34,6 +34,7 @@ def start(program, path, device, *options, **popen):
             os.fchmod(key.fileno(), 0o600)
         options = [*options, "--nodes", address, *cluster]
     process = subprocess.Popen([program, "--listen", f"unix:{path}", "--device", device, *options], **popen)
+    process.nodes = []
     while not os.path.exists(path):
         if process.poll() is not None:
             raise SystemExit(f"fdserver --device {device} did not start")
@@ -41,6 +42,7 @@ def start(program, path, device, *options, **popen):
     for name in {name for name, _ in lent}:
         own = ",".join(one.split(":")[0] if one[0] == "h" else one for node, one in lent if node == name)
         node = subprocess.Popen([program, "--join", address, "--node", name, "--device", own, *cluster, "--log-level", "4"])
+        process.nodes.append(node)
         atexit.register(node.terminate)
     while lent:
         with connection(path) as (call, *_):
