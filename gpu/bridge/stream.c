@@ -1,5 +1,6 @@
 #include "gpu/bridge/stream.h"
 
+#include "base/address.h"
 #include "base/clock.h"
 
 #include <ctype.h>
@@ -60,19 +61,9 @@ int stream_connect(const char *address, int seconds, const char **why)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
-    char host[256];
-    const char *colon = strrchr(address, ':');
-    const size_t length = colon ? (size_t)(colon - address) : sizeof host;
-    *why = "the address is no HOST:PORT";
-    if (length >= sizeof host)
+    *why = address_find(address, &hints, &found);
+    if (*why)
         return -1;
-    memcpy(host, address, length);
-    host[length] = 0;
-    const int error = getaddrinfo(host, colon + 1, &hints, &found);
-    if (error) {
-        *why = gai_strerror(error);
-        return -1;
-    }
     int one = -1;
     for (const struct addrinfo *at = found; at && one < 0; at = at->ai_next) {
         one = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);

@@ -1,5 +1,6 @@
 #include "server/devices/nodes.h"
 
+#include "base/address.h"
 #include "base/log.h"
 #include "server/devices/device.h"
 #include "server/devices/start.h"
@@ -170,20 +171,10 @@ static int listen_at(const char *address, const char **why)
 {
     const struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
-    char host[256];
-    const char *colon = strrchr(address, ':');
-    const size_t length = colon ? (size_t)(colon - address) : sizeof host;
     const int on = 1;
-    *why = "it is no HOST:PORT";
-    if (length >= sizeof host)
+    *why = address_find(address, &hints, &found);
+    if (*why)
         return -1;
-    memcpy(host, address, length);
-    host[length] = 0;
-    const int error = getaddrinfo(length ? host : NULL, colon + 1, &hints, &found);
-    if (error) {
-        *why = gai_strerror(error);
-        return -1;
-    }
     const int listener =
         socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, found->ai_protocol);
     if (listener >= 0)
