@@ -135,6 +135,19 @@ static bool is_device(const char *name, size_t length)
     return true;
 }
 
+bool config_next_device(const char **list, uint32_t *hosts, char name[CONFIG_DEVICE_BYTES])
+{
+    const int length = (int)strcspn(*list, ",");
+    const bool is_host = length == 4 && **list == 'h';
+    if (is_host && *hosts > 0)
+        snprintf(name, CONFIG_DEVICE_BYTES, "host:%u", *hosts);
+    else
+        snprintf(name, CONFIG_DEVICE_BYTES, "%.*s", length, *list);
+    *hosts += is_host;
+    *list += length + ((*list)[length] == ',');
+    return length > 0;
+}
+
 static void devices_check(struct given given)
 {
     const char *list = given.value;

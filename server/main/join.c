@@ -20,9 +20,9 @@ enum { LENT_MOST = 64, TICK_MS = 500, PROBE_MS = 65000, PROBE_BYTES = 16 << 20 }
 #define PAUSE_NS UINT64_C(1000000000) /* between an end and the next start */
 
 struct lent {
-    char device[24], name[80]; /* "cuda:0", "NODE/cuda:0" */
-    pid_t worker, bridge;      /* 0: has ended */
-    uint64_t start_ns;         /* when to start both */
+    char device[CONFIG_DEVICE_BYTES], name[80]; /* "cuda:0", "NODE/cuda:0" */
+    pid_t worker, bridge;                       /* 0: has ended */
+    uint64_t start_ns;                          /* when to start both */
 };
 
 static struct {
@@ -118,25 +118,16 @@ static uint32_t count_gpus(void)
 static uint32_t find_devices(const struct config *config)
 {
     uint32_t hosts = 0;
-    char device[24];
-    const uint32_t gpus = strcmp(config->device, "auto") == 0 ? count_gpus() : 0;
+    char device[CONFIG_DEVICE_BYTES];
+    const bool is_auto = strcmp(config->device, "auto") == 0;
+    const uint32_t gpus = is_auto ? count_gpus() : 0;
+    const char *left = gpus ? "" : is_auto ? "host" : config->device;
     for (uint32_t i = 0; i < gpus; i++) {
         snprintf(device, sizeof device, "cuda:%u", i);
         add(config, device);
     }
-    for (const char *at = gpus ? "" : config->device; *at;) {
-        const int length = (int)strcspn(at, ",");
-        const bool is_host = *at == 'h' || *at == 'a'; /* auto without a GPU */
-        if (!is_host)
-            snprintf(device, sizeof device, "%.*s", length, at);
-        else if (hosts)
-            snprintf(device, sizeof device, "host:%u", hosts);
-        else
-            snprintf(device, sizeof device, "host");
-        hosts += is_host;
+    while (config_next_device(&left, &hosts, device))
         add(config, device);
-        at += length + (at[length] == ',');
-    }
     return hosts;
 }
 

@@ -213,18 +213,11 @@ static bool open_devices(struct server *server)
         server->auto_device = true;
         return open_device(server, "cuda:0");
     }
-    for (const char *name = server->config.device; *name;) {
-        const int length = (int)strcspn(name, ",");
-        char one[48];
-        const bool is_host = length == 4 && *name == 'h';
-        if (is_host && server->devices.hosts > 0)
-            snprintf(one, sizeof one, "host:%u", server->devices.hosts);
-        else
-            snprintf(one, sizeof one, "%.*s", length, name);
-        if (!open_device(server, one))
+    const char *left = server->config.device;
+    char name[CONFIG_DEVICE_BYTES];
+    for (uint32_t hosts = 0; config_next_device(&left, &hosts, name);)
+        if (!open_device(server, name))
             return false;
-        name += length + (name[length] == ',');
-    }
     serve_if_settled(server); /* if all are on other nodes */
     return true;
 }
