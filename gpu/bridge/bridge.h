@@ -19,7 +19,7 @@
  * the other follows; the worker then ends itself. The node ends after BRIDGE_LEASE_S without a sign
  * of life, which the head gives at each beat: then no job of a head that is cut off goes on, and
  * arrays that the head has given up are freed. The head needs no such rule: the front ends it when
- * the worker does not answer. One thread. */
+ * the worker does not answer. One thread, beside those of peers.c. */
 #pragma once
 
 #include "gpu/bridge/frames.h"

@@ -1,5 +1,7 @@
 #include "gpu/bridge/frames.h"
 
+#include "base/fifo.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,27 +9,11 @@ enum { BLOCK_MOST = 64 << 20 }; /* bytes: more than any job's or kernel's */
 
 /* --- out --- */
 
-static bool make_room(struct frames_out *out)
-{
-    if (out->first && out->first + out->count == out->capacity) {
-        memmove(out->items, out->items + out->first, out->count * sizeof *out->items);
-        out->first = 0;
-    }
-    if (out->count < out->capacity)
-        return true;
-    const uint32_t capacity = out->capacity ? out->capacity * 2 : 64;
-    struct frame *items = realloc(out->items, (size_t)capacity * sizeof *items);
-    if (!items)
-        return false;
-    out->items = items;
-    out->capacity = capacity;
-    return true;
-}
-
 bool frames_push(struct frames_out *out, const struct channel_message *record, uint8_t *block,
                  uint32_t block_bytes, const struct payload *payload)
 {
-    if (!make_room(out)) {
+    if (!fifo_make_room((void **)&out->items, &out->first, out->count, &out->capacity,
+                        sizeof *out->items)) {
         free(block);
         return false;
     }
@@ -36,10 +22,8 @@ bool frames_push(struct frames_out *out, const struct channel_message *record, u
     frame->head.record_bytes = channel_complete(&frame->record, record);
     frame->head.block_bytes = block_bytes;
     frame->block = block;
-    if (payload) {
-        frame->payload = *payload;
-        frame->head.payload_bytes = payload_bytes(payload);
-    }
+    frame->payload = *payload;
+    frame->head.payload_bytes = payload_bytes(payload);
     return true;
 }
 

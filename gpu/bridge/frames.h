@@ -44,8 +44,8 @@ struct frames_in {
     uint32_t at, end;
 };
 
-/* Add a frame, whose block is taken over, and whose payload stays as it is until it is sent; NULL:
- * it has none. False: no memory. */
+/* Add a frame, whose block is taken over, and whose payload stays as it is until it is sent.
+ * False: no memory. */
 bool frames_push(struct frames_out *out, const struct channel_message *record, uint8_t *block,
                  uint32_t block_bytes, const struct payload *payload);
 

@@ -104,12 +104,11 @@ static void open_region(struct channel_message *record, const struct frame *fram
 
 static void open_mailbox(struct channel_message *record)
 {
-    struct mailbox_address address, *block = malloc(sizeof *block);
+    struct mailbox_address *block = malloc(sizeof *block);
     if (!block)
         bridge_end(EXIT_FAILURE, "no memory for its records");
     record->status =
-        peers_open_mailbox(record->u.mailbox.bytes, &address) ? STATUS_OK : STATUS_OUT_OF_MEMORY;
-    memcpy(block, &address, sizeof address);
+        peers_open_mailbox(record->u.mailbox.bytes, block) ? STATUS_OK : STATUS_OUT_OF_MEMORY;
     bridge_forward(record, (uint8_t *)block, sizeof *block);
 }
 
@@ -125,7 +124,7 @@ static void tell_with_block(const struct frame *frame)
 static void take_frame(struct frame *frame)
 {
     struct channel_message *record = &frame->record;
-    const char *threads = getenv("FDSERVER_THREADS");
+    const char *threads;
     bridge_note(record);
     switch (record->type) {
     case CHANNEL_ALIVE:
@@ -135,6 +134,7 @@ static void take_frame(struct frame *frame)
         log_warning("the head refused: %s", record->u.refused.text);
         bridge_end(0, NULL);
     case CHANNEL_ARENA:
+        threads = getenv("FDSERVER_THREADS");
         record->u.arena.threads = threads ? (uint32_t)strtoul(threads, NULL, 10) : 0;
         if (!open_memory(record, PAYLOAD_ARENA, record->u.arena.bytes))
             bridge_end(EXIT_FAILURE, "no memory for the arena");

@@ -1,5 +1,7 @@
 #include "gpu/bridge/payload.h"
 
+#include "base/fifo.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,18 +30,11 @@ static struct {
     uint32_t count, room;
 } dues;
 
-/* Room for one more item of that size. False: no memory. */
+/* False: no memory. */
 static bool make_room(void **items, uint32_t count, uint32_t *room, size_t bytes)
 {
-    if (count < *room)
-        return true;
-    const uint32_t more = *room ? *room * 2 : 64;
-    void *grown = realloc(*items, more * bytes);
-    if (!grown)
-        return false;
-    *items = grown;
-    *room = more;
-    return true;
+    uint32_t first = 0;
+    return fifo_make_room(items, &first, count, room, bytes);
 }
 
 uint64_t payload_bytes(const struct payload *payload)
@@ -60,10 +55,16 @@ static struct mapped *find_mapped(uint64_t region)
     return NULL;
 }
 
+/* A region that is not there yet. False: it is, or no memory. */
+static bool may_add(uint64_t region)
+{
+    return !find_mapped(region) &&
+           make_room((void **)&memory.items, memory.count, &memory.room, sizeof *memory.items);
+}
+
 bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable)
 {
-    if (find_mapped(region) ||
-        !make_room((void **)&memory.items, memory.count, &memory.room, sizeof *memory.items))
+    if (!may_add(region))
         return false;
     void *at =
         mmap(NULL, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, memfd, 0);
@@ -87,8 +88,7 @@ uint64_t payload_region_bytes(void)
 
 bool payload_is_mailbox(uint64_t region, uint64_t bytes)
 {
-    if (find_mapped(region) ||
-        !make_room((void **)&memory.items, memory.count, &memory.room, sizeof *memory.items))
+    if (!may_add(region))
         return false;
     memory.items[memory.count++] = (struct mapped){region, bytes, NULL, false};
     return true;

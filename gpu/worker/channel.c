@@ -1,5 +1,6 @@
 #include "gpu/worker/channel.h"
 
+#include "base/fifo.h"
 #include "base/rights.h"
 
 #include <errno.h>
@@ -97,29 +98,11 @@ static bool is_long(const struct channel_queued *item)
     return item->block_bytes > CHANNEL_PACKET_BYTES - CHANNEL_RUN_BYTES;
 }
 
-static bool make_queue_room(struct channel_queue *queue)
-{
-    if (queue->first && queue->first + queue->count == queue->capacity) {
-        memmove(queue->items, queue->items + queue->first, queue->count * sizeof *queue->items);
-        queue->first = 0;
-    }
-    if (queue->count < queue->capacity)
-        return true;
-    if (queue->capacity > UINT32_MAX / 2)
-        return false;
-    const uint32_t capacity = queue->capacity ? queue->capacity * 2 : 64;
-    struct channel_queued *items = realloc(queue->items, (size_t)capacity * sizeof *items);
-    if (!items)
-        return false;
-    queue->items = items;
-    queue->capacity = capacity;
-    return true;
-}
-
 bool channel_queue_push(struct channel_queue *queue, const struct channel_message *message,
                         const uint8_t *block, int descriptor)
 {
-    if (!make_queue_room(queue)) {
+    if (!fifo_make_room((void **)&queue->items, &queue->first, queue->count, &queue->capacity,
+                        sizeof *queue->items)) {
         if (descriptor >= 0)
             close(descriptor);
         return false;

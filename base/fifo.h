@@ -1,0 +1,30 @@
+/* Room for items that are added at the end and taken from the front. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Make room for one more item of so many bytes behind the `count` that begin at *first. The items
+ * may move. False: no memory, and nothing has changed. */
+static inline bool fifo_make_room(void **items, uint32_t *first, uint32_t count, uint32_t *capacity,
+                                  size_t bytes)
+{
+    if (*first && *first + count == *capacity) {
+        memmove(*items, (uint8_t *)*items + *first * bytes, count * bytes);
+        *first = 0;
+    }
+    if (count < *capacity)
+        return true;
+    if (*capacity > UINT32_MAX / 2)
+        return false;
+    const uint32_t more = *capacity ? *capacity * 2 : 64;
+    void *grown = realloc(*items, more * bytes);
+    if (!grown)
+        return false;
+    *items = grown;
+    *capacity = more;
+    return true;
+}
