@@ -20,6 +20,9 @@ enum {
     OWN = 24,          /* of the server itself, a worker's channel and the sockets it listens on */
     RESERVE = 16,      /* a worker's start takes 2, and a connection to be refused 1 */
     USUALLY = 1 << 16, /* no more than these, where the options need no more */
+    /* Of all: those that wait to be closed. They come beside what a user may hold, which ends an
+     * eighth below the reserve (reserve.h), so with half of that the others find some left. */
+    WAITING_PART = 2 * RESERVE_PART,
     BURST = PASSING_THREADS_MOST * RIGHTS_MOST, /* a full message on each */
     TOP = BURST + RESERVE /* the highest numbers: all of them are free where a burst must fit */
 };
@@ -141,7 +144,7 @@ static void *run_closer(void *context)
         setsockopt(closing.descriptor, SOL_SOCKET, SO_LINGER, &(struct linger){0},
                    sizeof(struct linger));
         close(closing.descriptor);
-        if (closer == &closers[ANYTHING]) {
+        if (closing.account) {
             closing.account->awaiting--;
             all.awaiting--;
         }
@@ -256,11 +259,12 @@ bool passing_open(uint64_t descriptors)
     return open_disposal();
 }
 
-/* Do more of the user's descriptors wait to be closed than the user's share of a quarter of all? A
- * user of whom none waits may pass some in any case. */
+/* Do more of the user's descriptors wait to be closed than the user's share of WAITING_PART? A user
+ * of whom none waits may pass some in any case. */
 static bool too_many_wait(const struct passing_account *account)
 {
-    const uint64_t most = descriptors_most / 4, taken = all.awaiting, own = account->awaiting;
+    const uint64_t most = descriptors_most / WAITING_PART, taken = all.awaiting,
+                   own = account->awaiting;
     return own && !reserve_shares(taken < most ? most - taken : 0, own, 0);
 }
 
@@ -276,10 +280,8 @@ static void hand_over(struct closer *closer, int descriptor, struct passing_acco
 void passing_close(int descriptor, struct passing_account *account)
 {
     const bool is_memory = fcntl(descriptor, F_GET_SEALS) >= 0; /* asks no file's system */
-    if (!is_memory) {
-        account->awaiting++;
-        all.awaiting++;
-    }
+    account->awaiting++;
+    all.awaiting++;
     hand_over(&closers[is_memory ? MEMORY : ANYTHING], descriptor, account);
 }
 

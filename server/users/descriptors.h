@@ -11,11 +11,11 @@
  * `register` takes one descriptor that a client passes; all others are closed off the loop, since
  * the last close of a lingering socket, of a file on a user's own file system, or of much memory
  * takes as long as that user likes. So the number of a user's descriptors that wait to be closed is
- * bounded: of a quarter of all descriptors by dynamic thresholds (reserve.h). A client that passes
- * one more, or several in a message while few descriptors are free, is disconnected, and its socket
- * is closed with those descriptors still in it. Such a close may hang, and must not hold one of our
- * descriptors meanwhile: a thread with a table of its own closes the socket by ending. No socket
- * lingers for a thread that ends. */
+ * bounded: of a sixteenth of all descriptors by dynamic thresholds (reserve.h). A client that
+ * passes one more, or several in a message while few descriptors are free, is disconnected, and its
+ * socket is closed with those descriptors still in it. Such a close may hang, and must not hold one
+ * of our descriptors meanwhile: a thread with a table of its own closes the socket by ending. No
+ * socket lingers for a thread that ends. */
 #pragma once
 
 #include <stdatomic.h>
@@ -42,8 +42,7 @@ bool descriptors_are_few(const struct users *users, int descriptor);
 /* Call twice a second: see whether messages with many descriptors fit again. */
 void descriptors_tick(void);
 
-/* The number of a user's descriptors that wait to be closed, without those of memory, whose close
- * never waits. Lives as long as the process. */
+/* The number of a user's descriptors that wait to be closed. Lives as long as the process. */
 struct passing_account {
     _Atomic uint32_t awaiting;
 };
@@ -79,7 +78,8 @@ void passing_forget(struct passed_descriptor *passed);
 /* close(), off the loop. */
 void passing_close(int descriptor, struct passing_account *account);
 
-/* The same of a descriptor of a worker's or of our own: it waits for no peer. */
+/* The same of a worker's descriptor or of our own, which counts as nobody's: it waits for no peer.
+ */
 void passing_close_own(int descriptor);
 
 /* Close a connection's socket. Descriptors that are still in it are taken first, so that none is

@@ -11,7 +11,7 @@ import struct
 import numpy
 import pytest
 
-from faults import NO_THREADS, NO_WATCHES, Faults, needs_preload
+from faults import GO_ON, NO_THREADS, NO_WATCHES, Faults, needs_preload
 from fdtest import (Client, Daemon, Region, as_user, assert_serves, descriptors, eventually,
                     lingering_socket, needs_root, request_bytes, restart_worker, sanitized, wave)
 from fuse import hanging_file_passed
@@ -58,28 +58,55 @@ def test_a_region_counts_while_it_lasts():
             eventually(lambda: first.call("stats")["user"]["region_bytes"] == 0, "nothing registered")
 
 
-@needs_root
-def test_descriptors_of_half_messages_leave_others_theirs():
-    """A user passes one on each of many connections and sends no more of its message: others can connect, and what is
-    held back is answered when its message is complete."""
-    with Daemon("--mode", "0666", preexec_fn=limited) as daemon:
-        *clients, last = daemon.connect_all()
-        region = Region(4096)
-        message = request_bytes(0, "register", {"bytes": region.size})
-        begun = []
-        for client in clients:
-            if descriptors(daemon.pid) >= MOST - 1:
-                break
+def pass_halves(daemon):
+    """Pass a descriptor of memory on each of many connections, with half of its message, while a stranger is served.
+    Returns the connections and the other halves."""
+    *clients, last = daemon.connect_all()
+    region = Region(4096)
+    message = request_bytes(0, "register", {"bytes": region.size})
+    for client in clients:
+        with contextlib.suppress(BrokenPipeError):
             socket.send_fds(client.socket, [message[:9]], [region.descriptor])
-            begun.append(client)
-            assert last.call("ping") == {}
-        assert daemon.as_user(65534, lambda stranger: stranger.call("ping")) == {}
-        for client in begun:
-            client.send_bytes(message[9:])
+        assert last.call("ping") == {}
+    assert daemon.as_user(65534, lambda stranger: stranger.call("ping")) == {}
+    last.close()
+    return clients, message[9:]
+
+
+def complete(clients, half):
+    """Each message is answered. Returns how many connections had ended before."""
+    ended = 0
+    for client in clients:
+        try:
+            client.send_bytes(half)
             error, _ = client.outcome(0)
             assert not error or error.code == "OVER_BUDGET"
-        for client in clients + [last]:
-            client.close()
+        except (ConnectionError, EOFError):
+            ended += 1
+        client.close()
+    return ended
+
+
+@needs_root
+def test_descriptors_of_half_messages_leave_others_theirs():
+    """Others can connect, and what is held back is answered when its message is complete; but a connection is closed
+    that passes more while many wait to be closed."""
+    with Daemon("--mode", "0666", preexec_fn=limited) as daemon:
+        ended = complete(*pass_halves(daemon))
+        assert not ended or "descriptors faster than they can be closed" in daemon.log()
+
+
+@needs_root
+@needs_preload
+def test_memory_that_is_slow_to_close_leaves_others_theirs():
+    """As that of many GB may be, of which the server has the last descriptor."""
+    faults = Faults("fdserver", hang="/memfd:region (deleted)")
+    with Daemon("--mode", "0666", env=faults.env, preexec_fn=limited) as daemon:
+        before = descriptors(daemon.pid)
+        clients, half = pass_halves(daemon)
+        faults[GO_ON] = 1
+        assert complete(clients, half) > 0
+        eventually(lambda: descriptors(daemon.pid) <= before, "all of them closed")
 
 
 @contextlib.contextmanager
@@ -156,7 +183,7 @@ def test_descriptors_that_are_never_closed(tmp_path):
         assert descriptors(daemon.pid) > before, "none of them waits"
         assert_serves(other)
         restart_worker(other)
-        (tmp_path / "hang.go").touch()
+        faults[GO_ON] = 1
         eventually(lambda: descriptors(daemon.pid) <= before, "all of them closed")
         daemon.assert_serves()
 
@@ -200,7 +227,7 @@ def hanging(tmp_path):
         eventually(lambda: descriptors(daemon.pid) <= before + MOST // 4, "no more than may wait")
         eventually(lambda: len(os.listdir(f"/proc/{daemon.pid}/task")) <= threads, "no thread more than before")
         yield daemon, other
-        (tmp_path / "hang.go").touch()
+        faults[GO_ON] = 1
 
 
 def disposal_goes_on(path):
