@@ -40,7 +40,7 @@ if ended:
     end()
 sys.exit(max(abs(task.wait()) + 128 * (task.wait() < 0) for task in tasks))
 """
-THREE_TASKS = "srun", "--ntasks=3", "--gres=none"
+THREE_TASKS = "srun", "--ntasks=3", "--gpus-per-node=0"
 SOLVE = """
 import os, sys, numpy, fdclient
 f = fdclient.empty((48, 64))
@@ -149,6 +149,10 @@ def test_a_job_of_several_nodes(job):
     status, _, errors = job.start(sys.executable, "-c", SPREAD, **NODES).end()
     assert status == 0, errors
     assert not list(job.folder.glob(".fdserver-key*"))
+    job.program("srun", "#!/bin/sh\nexit 3\n")
+    status, _, _ = job.start("touch", "ran", **NODES).end()
+    assert status == 1 and not (job.folder / "ran").exists(), "a node that ends is waited for"
+    assert not list(job.folder.glob(".fdserver-key*"))
 
 
 def test_the_status_is_that_of_the_command(job):
@@ -185,7 +189,7 @@ def test_on_sigterm_the_command_ends_before_the_server(job):
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_all_processes_at_once(job, sent):
     """Again and again: none may interrupt the wait for the server, or what is removed at the end."""
-    job.start("srun", "--ntasks=2", "--gres=none", "sh", "-c", "touch begun$SLURM_PROCID; exec sleep 1000")
+    job.start("srun", "--ntasks=2", "--gpus-per-node=0", "sh", "-c", "touch begun$SLURM_PROCID; exec sleep 1000")
     eventually(lambda: len(list(job.folder.glob("begun?"))) == 2, "the tasks")
     while job.process.poll() is None:
         os.killpg(job.process.pid, sent)
