@@ -28,6 +28,7 @@ if [ "$install" = yes ]; then
 fi
 
 jobs=$(nproc)
+tests=$((jobs + (jobs + 1) / 2)) # at once: half of their time they wait
 venv=build/venv
 
 if ! cmp -s tests/requirements.txt "$venv/requirements.txt"; then
@@ -59,7 +60,7 @@ tested() {
     local preset="$1" status=0
     shift
     echo "== $preset: test"
-    "$@" ctest --preset "$preset" -j "$jobs" || status=$?
+    "$@" ctest --preset "$preset" -j "$tests" || status=$?
     if [ "$status" != 0 ]; then
         awk -v RS='\n[0-9]+/[0-9]+ Testing: ' '/\nTest Failed/ { print "== failed: " substr($0, 1, 8000) }' \
             "build/$preset/Testing/Temporary/LastTest.log"
