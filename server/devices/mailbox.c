@@ -54,8 +54,8 @@ bool mailbox_reaches(const struct device *from, const struct device *to)
 {
     const struct mailbox *mailbox = to->mailbox;
     return mailbox && mailbox->state == MAILBOX_OPEN &&
-           mailbox->known[from->number] == MAILBOX_MAPPED &&
-           mailbox->known[to->number] == MAILBOX_MAPPED;
+           mailbox->reach[from->number].known == MAILBOX_MAPPED &&
+           mailbox->reach[to->number].known == MAILBOX_MAPPED;
 }
 
 /* --- slots --- */
@@ -145,7 +145,7 @@ static void tell(struct mailbox *mailbox, struct device *device)
         .u.region = {
             .region = mailbox->region, .bytes = mailbox->bytes, .writable = 1, .is_mailbox = 1}};
     if (device_pass(device, &message, mailbox->descriptor))
-        mailbox->known[device->number] = MAILBOX_TOLD;
+        mailbox->reach[device->number].known = MAILBOX_TOLD;
 }
 
 /* A node's mailbox is found by an address, and this node's by a descriptor: neither is of use to
@@ -155,27 +155,53 @@ static void tell_all(struct mailbox *mailbox)
     LIST_EACH (struct device, member, &mailbox->device->devices->list, link)
         if (member->mailbox && member->state == DEVICE_READY &&
             member->bridged == mailbox->device->bridged &&
-            mailbox->known[member->number] == MAILBOX_UNTOLD)
+            mailbox->reach[member->number].known == MAILBOX_UNTOLD)
             tell(mailbox, member);
 }
 
-/* The workers that have mapped it unmap it. */
-static void untell_all(struct mailbox *mailbox)
+/* A worker that has mapped it unmaps it. */
+static void untell(struct mailbox *mailbox, struct device *device)
 {
     const struct channel_message message = {.type = CHANNEL_UNREGION,
                                             .u.region.region = mailbox->region};
-    LIST_EACH (struct device, member, &mailbox->device->devices->list, link) {
-        if (mailbox->known[member->number] == MAILBOX_MAPPED ||
-            mailbox->known[member->number] == MAILBOX_CUT_OFF)
-            device_tell(member, &message, NULL);
-        mailbox->known[member->number] = MAILBOX_UNTOLD;
-    }
+    struct mailbox_reach *reach = &mailbox->reach[device->number];
+    if (reach->known == MAILBOX_MAPPED || reach->known == MAILBOX_CUT_OFF)
+        device_tell(device, &message, NULL);
+    reach->known = MAILBOX_UNTOLD;
+}
+
+static void untell_all(struct mailbox *mailbox)
+{
+    LIST_EACH (struct device, member, &mailbox->device->devices->list, link)
+        untell(mailbox, member);
+    memset(mailbox->reach, 0, sizeof mailbox->reach);
 }
 
 /* Are its slots in use, or is a worker about to map it? */
 static bool is_awaited(const struct mailbox *mailbox)
 {
-    return mailbox->taken || memchr(mailbox->known, MAILBOX_TOLD, sizeof mailbox->known);
+    bool awaited = mailbox->taken > 0;
+    for (int i = 0; i < DEVICES_MOST; i++)
+        awaited = awaited || mailbox->reach[i].known == MAILBOX_TOLD;
+    return awaited;
+}
+
+/* A beat of the worker of a node that did not reach the mailbox: when it has rested, it is told
+ * anew, as soon as no copy of its own names the mailbox. Only a node that has connected again has
+ * copies to it, so that none fails for being the one that tries. */
+static void try_again(struct mailbox *mailbox, struct device *device)
+{
+    struct mailbox_reach *reach = &mailbox->reach[device->number];
+    if (!device->bridged ||
+        (reach->known != MAILBOX_CUT_OFF && reach->known != MAILBOX_OUT_OF_REACH))
+        return;
+    if (reach->rest > 0)
+        reach->rest--;
+    LIST_EACH (const struct slab, slab, &device->copies, link)
+        if (slab->mailbox == mailbox)
+            return;
+    if (reach->rest == 0)
+        untell(mailbox, device);
 }
 
 /* A mailbox whose worker has ended is gone when nothing of it is awaited; the next worker opens
@@ -203,8 +229,10 @@ void mailbox_worker_ready(struct device *device)
         return;
     settle(device->mailbox);
     LIST_EACH (const struct device, member, &device->devices->list, link)
-        if (member->mailbox && member->mailbox->state == MAILBOX_OPEN)
+        if (member->mailbox && member->mailbox->state == MAILBOX_OPEN) {
+            try_again(member->mailbox, device);
             tell_all(member->mailbox);
+        }
 }
 
 void mailbox_worker_lost(struct device *device)
@@ -215,7 +243,7 @@ void mailbox_worker_lost(struct device *device)
     LIST_EACH (const struct device, member, &device->devices->list, link) {
         if (!member->mailbox)
             continue;
-        member->mailbox->known[device->number] = MAILBOX_UNTOLD;
+        member->mailbox->reach[device->number] = (struct mailbox_reach){0};
         if (member != device)
             settle(member->mailbox);
     }
@@ -239,18 +267,31 @@ void mailbox_opened(struct device *device, const struct channel_message *message
     tell_all(mailbox);
 }
 
+/* Until it is tried again, each time for twice as long. */
+static void rest(struct mailbox_reach *reach)
+{
+    reach->pause = reach->pause ? 2 * reach->pause : MAILBOX_REST;
+    if (reach->pause > MAILBOX_REST_MOST)
+        reach->pause = MAILBOX_REST_MOST;
+    reach->rest = reach->pause;
+}
+
 bool mailbox_mapped(struct device *device, uint64_t region, enum status status)
 {
     LIST_EACH (const struct device, member, &device->devices->list, link) {
         struct mailbox *mailbox = member->mailbox;
-        if (!mailbox || mailbox->region != region || mailbox->known[device->number] != MAILBOX_TOLD)
+        struct mailbox_reach *reach = mailbox ? &mailbox->reach[device->number] : NULL;
+        if (!mailbox || mailbox->region != region || reach->known != MAILBOX_TOLD)
             continue;
-        mailbox->known[device->number] =
-            status == STATUS_OK ? MAILBOX_MAPPED : MAILBOX_OUT_OF_REACH;
-        settle(mailbox);
-        if (status != STATUS_OK)
+        reach->known = status == STATUS_OK ? MAILBOX_MAPPED : MAILBOX_OUT_OF_REACH;
+        if (status != STATUS_OK) {
+            rest(reach);
             log_warning("%s cannot reach memory of %s; copies go through the host", device->name,
                         member->name);
+        } else if (reach->pause) {
+            log_info("%s reaches %s again", device->name, member->name);
+        }
+        settle(mailbox);
         return true;
     }
     return false;
@@ -259,10 +300,11 @@ bool mailbox_mapped(struct device *device, uint64_t region, enum status status)
 void mailbox_missed(struct device *device, const struct slab *slot)
 {
     const struct device *owner = slot->mailbox->device;
-    uint8_t *known = &slot->mailbox->known[device->number];
-    if (*known != MAILBOX_MAPPED)
+    struct mailbox_reach *reach = &slot->mailbox->reach[device->number];
+    if (reach->known != MAILBOX_MAPPED)
         return;
-    *known = MAILBOX_CUT_OFF;
+    reach->known = MAILBOX_CUT_OFF;
+    rest(reach);
     log_warning("%s does not reach %s any more; copies go through the host", device->name,
                 owner->name);
 }

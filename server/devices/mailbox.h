@@ -5,36 +5,49 @@
  *
  * A slot is a struct slab of its own. A mailbox is opened when its worker is ready, and told to the
  * workers of the other members when they are; where it cannot be had or mapped, copies go through
- * the staging arena. When its worker has ended, it is opened again once its slots have come back.
+ * the staging arena, and nodes that did not reach each other try again later. When its worker has
+ * ended, it is opened again once its slots have come back.
  */
 #pragma once
 
 #include "gpu/worker/channel.h"
+#include "server/devices/heartbeat.h"
 #include "server/users/arena.h"
 #include "server/users/user.h"
 
 struct device;
 
-enum { MAILBOX_SLOTS = 16, MAILBOX_GRAIN = MAILBOX_SLOTS * CHANNEL_SLOT_BYTES };
+enum {
+    MAILBOX_SLOTS = 16,
+    MAILBOX_GRAIN = MAILBOX_SLOTS * CHANNEL_SLOT_BYTES,
+    /* How long a node rests that did not reach another one, at first and at most: networks are
+     * mended, or were only busy. In beats. */
+    MAILBOX_REST = 5000 / HEARTBEAT_MS,
+    MAILBOX_REST_MOST = 64 * MAILBOX_REST
+};
 
-/* What a worker has heard of a mailbox, and has answered. CUT_OFF: it has mapped it, but a copy did
- * not arrive. */
-enum mailbox_known {
-    MAILBOX_UNTOLD,
-    MAILBOX_TOLD,
-    MAILBOX_MAPPED,
-    MAILBOX_CUT_OFF,
-    MAILBOX_OUT_OF_REACH
+/* A worker and a mailbox. */
+struct mailbox_reach {
+    /* What the worker has heard of it, and has answered. CUT_OFF: it has mapped it, but a copy did
+     * not arrive. */
+    enum {
+        MAILBOX_UNTOLD,
+        MAILBOX_TOLD,
+        MAILBOX_MAPPED,
+        MAILBOX_CUT_OFF,
+        MAILBOX_OUT_OF_REACH
+    } known;
+    uint32_t rest, pause; /* beats until it is tried again, and of all that wait */
 };
 
 struct mailbox {
     struct device *device;
     enum { MAILBOX_NONE, MAILBOX_OPENING, MAILBOX_OPEN, MAILBOX_LEAVING } state;
-    int descriptor;              /* OPEN: owned; else −1 */
-    uint64_t bytes;              /* in slots of equal size */
-    uint64_t region;             /* its number on the channels of all members */
-    uint8_t known[DEVICES_MOST]; /* enum mailbox_known: to the worker of a device, by its number */
-    struct slab *slot;           /* MAILBOX_SLOTS of them, owned */
+    int descriptor;                           /* OPEN: owned; else −1 */
+    uint64_t bytes;                           /* in slots of equal size */
+    uint64_t region;                          /* its number on the channels of all members */
+    struct mailbox_reach reach[DEVICES_MOST]; /* of the worker of a device, by its number */
+    struct slab *slot;                        /* MAILBOX_SLOTS of them, owned */
     struct list free;
     uint32_t taken;
     struct list waiting; /* struct slab_waiter, first come first */
@@ -62,7 +75,8 @@ uint64_t mailbox_offset(const struct slab *slot);
 uint64_t mailbox_use_number(const struct slab *slot);
 struct slab *mailbox_slot(const struct device *device, uint64_t number);
 
-/* The device's worker is ready, or is gone; of a device without a mailbox these do nothing. */
+/* The device's worker is ready, and has a beat from then on, or is gone; of a device without a
+ * mailbox these do nothing. */
 void mailbox_worker_ready(struct device *device);
 void mailbox_worker_lost(struct device *device);
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 import time
@@ -165,16 +166,37 @@ def sockets_to_nodes(bridge, head_port):
     return [fd for fd, link in links.items() if head_port not in ports.get(link, [head_port])]
 
 
-def shut(pid, descriptor):
-    """End a connection of another process."""
+def of_process(pid, descriptor):
+    """A socket of another process, as our own."""
     system = ctypes.CDLL(None, use_errno=True)
     process = os.pidfd_open(pid)
     own = system.syscall(438, process, descriptor, 0)  # pidfd_getfd
     os.close(process)
     if own < 0:
         pytest.skip(f"pidfd_getfd: {os.strerror(ctypes.get_errno())}")
-    with socket.socket(fileno=own) as one:
+    return socket.socket(fileno=own)
+
+
+def shut(pid, descriptor):
+    """End a connection, or a listener, of another process; returns the address that it had."""
+    with of_process(pid, descriptor) as one:
+        address = one.getsockname()
         one.shutdown(socket.SHUT_RDWR)
+        return address
+
+
+def received(pid, descriptor):
+    """Bytes that have come by a connection."""
+    with of_process(pid, descriptor) as one:
+        return struct.unpack_from("Q", one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136), 128)[0]
+
+
+def listen_again(pid, descriptor, address):
+    """What shut() has ended."""
+    with of_process(pid, descriptor) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(address)
+        one.listen()
 
 
 def test_a_connection_of_nodes_that_breaks_is_made_again():
@@ -196,7 +218,8 @@ def test_a_connection_of_nodes_that_breaks_is_made_again():
 
 
 def test_nodes_that_do_not_reach_each_other_any_more():
-    """Copies that were under way fail; later ones go through the head, which both reach."""
+    """Copies that were under way fail; later ones go through the head, which both reach, until the nodes reach each other
+    again."""
     with Daemon(device="n1/host,n2/host") as daemon, daemon.client() as client:
         f = numpy.random.default_rng().standard_normal((64, 128, 128)).astype("f4")
         expected = client.out("laplacian", f=f, placement=LENT).tobytes()
@@ -210,13 +233,26 @@ def test_nodes_that_do_not_reach_each_other_any_more():
             assert client.recv(job)["out"].tobytes() == expected
         (bridge,) = processes(daemon.nodes["n2"], "fdbridge")
         eventually(lambda: len(sockets_to_nodes(bridge, daemon.port())) == 3, "its listener, and one way and the other")
-        for descriptor in sockets_to_nodes(bridge, daemon.port()):
-            shut(bridge, descriptor)
+        addresses = {descriptor: shut(bridge, descriptor) for descriptor in sockets_to_nodes(bridge, daemon.port())}
+        listener = min(addresses)
         for job in crossing(4):
             error, result = client.outcome(job)
             assert result["out"].tobytes() == expected if error is None else error.code == "OUT_OF_MEMORY" and error.retryable
         assert "n1/host does not reach n2/host any more" in daemon.log()
         for job in [*crossing(4), client.send("laplacian", f=f, distribute=True)]:
             assert client.recv(job)["out"].tobytes() == expected
+        # No job fails for what the nodes try meanwhile.
+        eventually(lambda: "n1/host cannot reach memory of n2/host" in daemon.log(), "the first attempt")
+        listen_again(bridge, listener, addresses[listener])
+
+        def reach_again():
+            assert {client.recv(job)["out"].tobytes() for job in crossing(1)} == {expected}
+            return "n1/host reaches n2/host again" in daemon.log()
+        eventually(reach_again, "the next attempt")
+        connections = [one for one in sockets_to_nodes(bridge, daemon.port()) if one != listener]
+        before = sum(received(bridge, one) for one in connections)
+        for job in crossing(4):
+            assert client.recv(job)["out"].tobytes() == expected
+        assert sum(received(bridge, one) for one in connections) >= before + 4 * f.nbytes
         assert [entry(daemon, name)["generation"] for name in (LENT, "n2/host")] == [1, 1]
         client.free(here, there)
