@@ -18,15 +18,17 @@
  * When either end of either process closes, or breaks a rule of the channel, the process ends, and
  * the other follows; the worker then ends itself. The node ends after BRIDGE_LEASE_S without a sign
  * of life, which the head gives at each beat: then no job of a head that is cut off goes on, and
- * arrays that the head has given up are freed. The head needs no such rule: the front ends it when
- * the worker does not answer. One thread, beside those of peers.c. */
+ * arrays that the head has given up are freed. The head needs such a rule only until the worker
+ * is ready: then the front ends it when the worker does not answer. One thread, beside those of
+ * peers.c. */
 #pragma once
 
 #include "gpu/bridge/frames.h"
 
 enum {
     BRIDGE_LEASE_S = 10,
-    BRIDGE_JOIN_S = 5, /* in which both ends have proven the key, and one has said its name */
+    BRIDGE_JOIN_S = 5,    /* in which both ends have proven the key, and one has said its name */
+    BRIDGE_SILENCE_S = 5, /* of a node whose worker starts */
     BRIDGE_BEAT_MS = 500
 };
 

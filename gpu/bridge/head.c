@@ -17,7 +17,9 @@
 
 enum { NODE_EXPORT_BYTES = 4096 }; /* a mailbox is host memory there */
 
-static bool has_joined; /* the ARENA has come */
+static bool has_joined;  /* the ARENA has come */
+static bool is_ready;    /* so the worker has said; until then: */
+static uint32_t silence; /* beats since the node last said anything */
 
 static _Noreturn void refuse(const char *text)
 {
@@ -167,6 +169,7 @@ static void take_frame(struct frame *frame)
         bridge_end(EXIT_FAILURE, "an answer out of order");
     switch (record->type) {
     case CHANNEL_READY: /* what the device can do, but no bridge can carry */
+        is_ready = true;
         record->u.ready.info.own_planes = 0;
         record->u.ready.info.export_bytes = NODE_EXPORT_BYTES;
         make_printable(record->u.ready.info.name, sizeof record->u.ready.info.name);
@@ -186,7 +189,10 @@ static void take_frame(struct frame *frame)
     case CHANNEL_FINISHED:
     case CHANNEL_PONG:
     case CHANNEL_MAPPED:
+        break;
     case CHANNEL_ALIVE:
+        if (!is_ready) /* the worker may hang as it starts */
+            return;
         break;
     default:
         bridge_end(EXIT_FAILURE, "an answer that no bridge carries");
@@ -195,13 +201,17 @@ static void take_frame(struct frame *frame)
     bridge_tell(record, -1);
 }
 
-/* A worker that has much to receive, or to send, is as alive as one that says so. */
+/* A worker that has much to receive, or to send, is as alive as one that says so. For one that
+ * starts, the front has more patience than its node deserves. */
 static void beat(void)
 {
     static const struct channel_message alive = {.type = CHANNEL_ALIVE};
     const bool sends = bridge.went && frames_waiting(&bridge.out);
     if (!has_joined)
         return;
+    silence = bridge.came || is_ready ? 0 : silence + 1;
+    if (silence > BRIDGE_SILENCE_S * 1000 / BRIDGE_BEAT_MS)
+        bridge_end(EXIT_FAILURE, "the node is silent");
     if (sends || (bridge.came && bridge.in.got))
         bridge_tell(&alive, -1);
     bridge_forward(&alive, NULL, 0);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 static uint64_t heard_us; /* when the head last said anything */
+static bool starts;       /* the worker: it has its ARENA, and is not ready */
 
 /* A head that is not there, or that another node has the name at, may be there later. */
 static void try_to_join(const uint8_t key[SHA256_BYTES], const char *device, const char *head)
@@ -52,8 +53,10 @@ static void share_memory(struct device_info *info)
 static void take_record(struct channel_message *record, int descriptor)
 {
     (void)descriptor; /* of nothing that a bridge carries */
-    if (record->type == CHANNEL_READY)
+    if (record->type == CHANNEL_READY) {
         share_memory(&record->u.ready.info);
+        starts = false;
+    }
     if (record->type == CHANNEL_COPIED && peers_take_copied(record))
         return;
     if (record->type == CHANNEL_MAPPED && record->status != STATUS_OK)
@@ -138,6 +141,7 @@ static void take_frame(struct frame *frame)
         record->u.arena.threads = threads ? (uint32_t)strtoul(threads, NULL, 10) : 0;
         if (!open_memory(record, PAYLOAD_ARENA, record->u.arena.bytes))
             bridge_end(EXIT_FAILURE, "no memory for the arena");
+        starts = true;
         return;
     case CHANNEL_REGION:
         open_region(record, frame);
@@ -161,13 +165,14 @@ static void take_frame(struct frame *frame)
         bridge_tell(record, -1);
 }
 
-/* To receive much takes long: the front is not to take that for a worker that hangs. */
+/* To receive much takes long: the front is not to take that for a worker that hangs. Before that, a
+ * worker may take long to start, and the head's end is not to take that for a node that is lost. */
 static void beat(void)
 {
     static const struct channel_message alive = {.type = CHANNEL_ALIVE};
     if (bridge.came)
         heard_us = clock_us();
-    if (bridge.came && bridge.in.got)
+    if (starts || (bridge.came && bridge.in.got))
         bridge_forward(&alive, NULL, 0);
     if (clock_us() - heard_us > BRIDGE_LEASE_S * UINT64_C(1000000))
         bridge_end(EXIT_FAILURE, "the head is silent; its lease is over");

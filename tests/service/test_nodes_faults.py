@@ -126,6 +126,59 @@ def test_a_region_that_no_bridge_can_map():
         assert entry(daemon)["generation"] == 1
 
 
+class Cable:
+    """What lies between a node and its head: it passes nothing before it is plugged in, nor after it is cut, and neither end
+    hears of that."""
+
+    def __init__(self, port):
+        self.plugged, self.is_cut = threading.Event(), False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port, self.ends = self.listener.getsockname()[1], [self.listener]
+        threading.Thread(target=self.lay, args=(port,), daemon=True).start()
+
+    def lay(self, port):
+        with contextlib.suppress(OSError):  # it is closed
+            while True:
+                ends = [self.listener.accept()[0], socket.create_connection(("127.0.0.1", port))]
+                self.ends += ends
+                for pair in ends, ends[::-1]:
+                    threading.Thread(target=self.carry, args=pair, daemon=True).start()
+
+    def carry(self, one, other):
+        self.plugged.wait()
+        with contextlib.suppress(OSError):
+            while data := one.recv(1 << 16):
+                if not self.is_cut:
+                    other.sendall(data)
+            if not self.is_cut:
+                other.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        for end in self.ends:
+            end.close()
+
+
+def test_a_node_that_is_lost_while_its_worker_starts():
+    """A worker may take a minute to start, and is waited for; a node that is lost meanwhile is missed within seconds."""
+    with Daemon(device="host,n1/host", wait=False) as daemon:
+        eventually(lambda: os.path.exists(daemon.path), "the socket")
+        cable = Cable(daemon.port())
+        node = Node("n1", "host", cable.port, daemon.key, daemon.folder)
+        [worker] = eventually(lambda: processes(node, "fdworker"), "its worker")
+        os.kill(worker, signal.SIGSTOP)
+        cable.plugged.set()
+        eventually(lambda: entry(daemon)["state"] == "starting", "the node joins")
+        time.sleep(7)
+        assert (entry(daemon)["state"], entry(daemon)["generation"]) == ("starting", 1)
+        cable.is_cut = True
+        eventually(lambda: entry(daemon)["state"] == "down", "the node is missed")
+        assert "the node is silent" in daemon.log()
+        daemon.join("n1", "host")
+        eventually(lambda: entry(daemon)["state"] == "ready", "another one has joined")
+        node.kill()
+        cable.close()
+
+
 def test_why_a_device_cannot_be_used_is_told_to_the_head():
     """A worker that refuses says so, and ends: its last words pass the bridge."""
     with Daemon(device="host,n1/cuda:7", wait=False) as daemon:
