@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +15,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CONNECTIONS_AT_ONCE = 4 }; /* of a turn of the loop, which a flood is not to hold up */
+enum {
+    CONNECTIONS_AT_ONCE = 4, /* of a turn of the loop, which a flood is not to hold up */
+    MOMENT_MS = 500          /* in which a node joins */
+};
 
 /* A bridge that has not joined. It is freed once the poll is closed and the process is reaped, or
  * the device's. */
 struct joining {
     struct list link;
     struct devices *devices;
-    pid_t pid; /* 0: reaped, or the device's */
-    int channel;
+    struct sockaddr_storage from;
+    uint64_t began_ms;
+    pid_t pid;   /* 0: reaped, or the device's */
+    int channel; /* −1: it is over */
     uv_poll_t poll;
     bool poll_open;
 };
@@ -115,13 +121,15 @@ static void on_channel(uv_poll_t *poll, int status, int events)
 
 /* Start a bridge for a connection, which it gets. False: there is no memory, process or descriptor
  * for it. */
-static bool begin(struct devices *devices, int connection)
+static bool begin(struct devices *devices, int connection, const struct sockaddr_storage *from)
 {
     static const struct channel_message socket = {.type = CHANNEL_SOCKET};
     struct joining *joining = calloc(1, sizeof *joining);
     if (!joining)
         return false;
     joining->devices = devices;
+    joining->from = *from;
+    joining->began_ms = uv_now(devices->loop);
     if (start_program(devices->nodes.bridge_path, "head", SOCK_SEQPACKET | SOCK_NONBLOCK,
                       &joining->channel, &joining->pid)) {
         free(joining);
@@ -138,16 +146,73 @@ static bool begin(struct devices *devices, int connection)
     return true;
 }
 
+/* --- strangers --- */
+
+/* The bytes of an address that tell strangers apart: of IPv6 the network's, in which a stranger may
+ * have as many addresses as it likes. */
+static uint64_t origin(const struct sockaddr_storage *address)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+    uint64_t network;
+    uint32_t host;
+    if (address->ss_family == AF_INET)
+        return v4->sin_addr.s_addr;
+    memcpy(&network, v6->s6_addr, sizeof network);
+    memcpy(&host, v6->s6_addr + 12, sizeof host);
+    return IN6_IS_ADDR_V4MAPPED(v6) ? host : network;
+}
+
+static uint32_t count_from(const struct nodes *nodes, uint64_t from)
+{
+    uint32_t count = 0;
+    LIST_EACH (const struct joining, joining, &nodes->joining, link)
+        count += joining->channel >= 0 && origin(&joining->from) == from;
+    return count;
+}
+
+/* Make room for one from there: a node, which joins within a moment, is to prevail over strangers,
+ * who may say nothing for as long as they can. Of those from where the most are, the one that came
+ * first goes. Where its address has no more than its share, only when it has had its moment: no
+ * flood is to start a process for each of its connections. False: there is no room. */
+static bool make_room(struct devices *devices, uint64_t from)
+{
+    struct joining *first = NULL;
+    uint32_t most = 0, open = 0;
+    LIST_EACH (struct joining, joining, &devices->nodes.joining, link) {
+        const uint32_t count = count_from(&devices->nodes, origin(&joining->from));
+        if (joining->channel < 0)
+            continue;
+        open++;
+        if (count > most) {
+            first = joining;
+            most = count;
+        }
+    }
+    if (open < NODES_JOINING)
+        return true;
+    if (most <= count_from(&devices->nodes, from) + 1 &&
+        uv_now(devices->loop) < first->began_ms + MOMENT_MS)
+        return false;
+    kill(first->pid, SIGKILL);
+    end(first);
+    return true;
+}
+
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
     struct devices *devices = poll->data;
     (void)status, (void)events;
     for (int i = 0; i < CONNECTIONS_AT_ONCE; i++) {
-        const int connection = accept4(devices->nodes.listener, NULL, NULL, SOCK_CLOEXEC);
+        struct sockaddr_storage from = {0};
+        socklen_t length = sizeof from;
+        const int connection =
+            accept4(devices->nodes.listener, (struct sockaddr *)&from, &length, SOCK_CLOEXEC);
         if (connection < 0)
             return;
-        if (devices->nodes.count >= NODES_JOINING ||
-            descriptors_are_few(devices->users, connection) || !begin(devices, connection))
+        if (!make_room(devices, origin(&from)) ||
+            devices->nodes.count >= 2 * NODES_JOINING || /* with those that are not reaped yet */
+            descriptors_are_few(devices->users, connection) || !begin(devices, connection, &from))
             log_warning("a node's connection was closed: too many join, or nothing is left for it");
         close(connection);
     }

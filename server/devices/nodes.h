@@ -4,7 +4,8 @@
  *   connection ─► fdbridge, which proves the key ─► JOIN with the device's name ─► the device's
  *
  * A stranger's connection costs a process for BRIDGE_JOIN_S at most, and NODES_JOINING of them at
- * once. A node that has gone leaves its devices down until it joins again. */
+ * once: then a new connection takes the place of an old one, from where the most are. A node that
+ * has gone leaves its devices down until it joins again. */
 #pragma once
 
 #include "base/list.h"

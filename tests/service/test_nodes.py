@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import threading
 import time
 
 import numpy
@@ -357,6 +358,44 @@ def test_strangers_at_the_port(head, client):
     eventually(lambda: connections() == before, "the last of them is gone")  # also of those that are silent
     for one in open_ones:
         one.close()
+
+
+@contextlib.contextmanager
+def silent_strangers(port, *addresses, pause=0):
+    """From each address 32 connections that say nothing, made anew as soon as they are closed, or after a pause."""
+    ends = threading.Event()
+
+    def hold(address):
+        while not ends.is_set():
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5, (address, 0)) as one:
+                while not ends.is_set() and one.recv(1):
+                    pass
+            ends.wait(pause)
+    threads = [threading.Thread(target=hold, args=(address,)) for address in addresses for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("addresses, pause", [(["127.0.0.2"], 0), (["127.0.0.2", "127.0.0.3", "127.0.0.4"], 0), (["127.0.0.1"], 2)],
+                         ids=["one", "three", "the node's own"])
+def test_a_node_joins_in_spite_of_strangers(addresses, pause):
+    with Daemon(device="host,n1/host", wait=False) as daemon:
+        eventually(lambda: os.path.exists(daemon.path), "the socket")
+        with daemon.client() as client, silent_strangers(daemon.port(), *addresses, pause=pause):
+            eventually(lambda: len(children(daemon.pid)) >= 17, "the strangers' handshakes")
+            for _ in range(3):
+                daemon.join("n1", "host")
+                joined(daemon)
+                assert client.out("laplacian", f=wave(8, 8, 8), placement=LENT).shape == (8, 8, 8)
+                assert len(children(daemon.pid)) <= 40
+                daemon.nodes.pop("n1").kill()
+                eventually(lambda: states(daemon)[LENT] == "down", "the node is missed")
 
 
 def test_options_that_do_not_go_together(tmp_path):
