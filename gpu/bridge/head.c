@@ -189,6 +189,7 @@ static void take_frame(struct frame *frame)
     case CHANNEL_FINISHED:
     case CHANNEL_PONG:
     case CHANNEL_MAPPED:
+    case CHANNEL_LEAVING:
         break;
     case CHANNEL_ALIVE:
         if (!is_ready) /* the worker may hang as it starts */

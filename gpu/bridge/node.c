@@ -7,13 +7,22 @@
 #include "gpu/bridge/peers.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static uint64_t heard_us; /* when the head last said anything */
-static bool starts;       /* the worker: it has its ARENA, and is not ready */
+static uint64_t heard_us;            /* when the head last said anything */
+static bool starts;                  /* the worker: it has its ARENA, and is not ready */
+static bool is_ready;                /* … it is */
+static volatile sig_atomic_t leaves; /* so fdserver has said, by SIGTERM */
+
+static void on_terminate(int number)
+{
+    (void)number;
+    leaves = true;
+}
 
 /* A head that is not there, or that another node has the name at, may be there later. */
 static void try_to_join(const uint8_t key[SHA256_BYTES], const char *device, const char *head)
@@ -32,7 +41,9 @@ static void try_to_join(const uint8_t key[SHA256_BYTES], const char *device, con
 void node_join(const uint8_t key[SHA256_BYTES], const char *device, const char *head)
 {
     struct channel_message join = {.type = CHANNEL_JOIN};
+    signal(SIGTERM, SIG_DFL);
     try_to_join(key, device, head);
+    signal(SIGTERM, on_terminate);
     if (!peers_open(key, &bridge.stream))
         log_warning("no copies from node to node: %s", strerror(errno));
     snprintf(join.u.join.device, sizeof join.u.join.device, "%s", device);
@@ -56,6 +67,7 @@ static void take_record(struct channel_message *record, int descriptor)
     if (record->type == CHANNEL_READY) {
         share_memory(&record->u.ready.info);
         starts = false;
+        is_ready = true;
     }
     if (record->type == CHANNEL_COPIED && peers_take_copied(record))
         return;
@@ -169,11 +181,18 @@ static void take_frame(struct frame *frame)
  * worker may take long to start, and the head's end is not to take that for a node that is lost. */
 static void beat(void)
 {
-    static const struct channel_message alive = {.type = CHANNEL_ALIVE};
+    static const struct channel_message alive = {.type = CHANNEL_ALIVE},
+                                        leaving = {.type = CHANNEL_LEAVING};
+    static bool has_said;
     if (bridge.came)
         heard_us = clock_us();
     if (starts || (bridge.came && bridge.in.got))
         bridge_forward(&alive, NULL, 0);
+    if (leaves && !is_ready)
+        bridge_end(0, "it leaves");
+    if (leaves && !has_said)
+        bridge_forward(&leaving, NULL, 0);
+    has_said = leaves;
     if (clock_us() - heard_us > BRIDGE_LEASE_S * UINT64_C(1000000))
         bridge_end(EXIT_FAILURE, "the head is silent; its lease is over");
 }

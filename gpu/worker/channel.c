@@ -30,7 +30,7 @@ static uint32_t record_bytes(unsigned type)
         [CHANNEL_MAPPED] = WITH(region),     [CHANNEL_EXPORT] = WITH(exported),
         [CHANNEL_EXPORTED] = WITH(exported), [CHANNEL_ALIVE] = CHANNEL_HEAD_BYTES,
         [CHANNEL_MAILBOX] = WITH(mailbox),   [CHANNEL_SOCKET] = CHANNEL_HEAD_BYTES,
-        [CHANNEL_JOIN] = WITH(join),
+        [CHANNEL_JOIN] = WITH(join),         [CHANNEL_LEAVING] = CHANNEL_HEAD_BYTES,
     };
     return type < CHANNEL_TYPES ? (bytes[type] + 7) / 8 * 8 : 0;
 }

@@ -31,6 +31,7 @@
  *
  *   SOCKET (with the connection)           JOIN: which device of which node it is
  *   ARENA, as above, or REFUSED
+ *   –                                      LEAVING: it is to be given nothing more, and ended
  *
  * Orders are taken in the order sent. The front keeps to these rules, and the worker ends itself
  * (a broken front is no client's fault) where one is broken:
@@ -120,6 +121,7 @@ enum channel_type {
     CHANNEL_EXPORTED,
     CHANNEL_ALIVE,
     CHANNEL_JOIN,
+    CHANNEL_LEAVING,
     CHANNEL_TYPES
 };
 
@@ -238,7 +240,7 @@ struct channel_message {
 };
 
 enum {
-    CHANNEL_VERSION = 9,
+    CHANNEL_VERSION = 10,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
     CHANNEL_SLOT_BYTES = 2 << 20,   /* of a mailbox: a GPU's grain */

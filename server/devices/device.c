@@ -103,7 +103,7 @@ void device_give_up(struct device *device, const char *why)
 /* A worker that is leaving on purpose needs no push. */
 static bool leaves(const struct device *device)
 {
-    return device->state == DEVICE_CLOSED || device->refusal[0];
+    return device->state == DEVICE_CLOSED || device->refusal[0] || device->leaving;
 }
 
 static void channel_closed(struct device *device)
@@ -185,6 +185,8 @@ static void on_timer(uv_timer_t *timer)
     poll_update(device);
     region_worker_ready(device); /* those that there was no descriptor for */
     mailbox_worker_ready(device);
+    if (device->leaving)
+        nodes_end_if_idle(device);
     static const struct channel_message ping = {.type = CHANNEL_PING};
     if (unsent)
         return;
@@ -251,6 +253,7 @@ static void worker_gone(struct device *device)
         log_warning("%s cannot be used: %s", device->name, device->refusal);
     if (!closing)
         device->state = DEVICE_DOWN;
+    device->leaving = false;
     device->short_lives = served ? 0 : device->short_lives + 1;
     device->generation++; /* what is made from here on is the next worker's */
     uv_timer_stop(&device->timer);
@@ -329,12 +332,17 @@ static void open_channel(struct device *device)
         worker_kill(device, "its channel broke");
 }
 
-static void worker_start(struct device *device)
+static void begin(struct device *device)
 {
-    struct devices *devices = device->devices;
     device->state = DEVICE_STARTING;
     device->heartbeat = (struct heartbeat){0};
     device->refusal[0] = 0;
+}
+
+static void worker_start(struct device *device)
+{
+    struct devices *devices = device->devices;
+    begin(device);
     const int error = start_program(devices->worker_path, device->name,
                                     SOCK_SEQPACKET | SOCK_NONBLOCK, &device->socket, &device->pid);
     if (error) {
@@ -351,9 +359,7 @@ bool device_joins(struct device *device, int channel, pid_t pid)
 {
     if (device->state != DEVICE_DOWN || device->pid > 0 || device->poll_open)
         return false;
-    device->state = DEVICE_STARTING;
-    device->heartbeat = (struct heartbeat){0};
-    device->refusal[0] = 0;
+    begin(device);
     link_rate_lost(&device->rate);
     device->socket = channel;
     device->pid = pid;
@@ -363,7 +369,7 @@ bool device_joins(struct device *device, int channel, pid_t pid)
 
 bool device_is_away(const struct device *device)
 {
-    bool away = device->bridged && device->state != DEVICE_READY;
+    bool away = device->bridged && (device->state != DEVICE_READY || device->leaving);
     for (uint32_t i = 0; device->group && i < device->group->count; i++)
         away = away || device_is_away(device->group->member[i]);
     return away;
@@ -473,6 +479,8 @@ double device_copy_ns(const struct device *device, uint64_t bytes)
 const char *device_state_name(const struct device *device)
 {
     static const char *const names[] = {"starting", "ready", "down", "closed"};
+    if (device->leaving)
+        return "leaving";
     if (!device->group && device->state == DEVICE_READY && heartbeat_is_stalled(&device->heartbeat))
         return "stalled";
     return names[device->state];

@@ -73,6 +73,8 @@ struct device_events {
     /* The worker is gone and its arrays are lost: fail the device's tasks, then end
      * device->losing, during which nothing is dispatched. No order of theirs is with a worker. */
     void (*worker_lost)(struct device *device);
+    /* The device's node leaves: fail tasks that have not begun. */
+    void (*leaving)(struct device *device);
     /* Entries of the device's schedule may have their turn. */
     void (*dispatch)(struct device *device);
     /* Once: its worker was ready for the first time, or the first one ended before it was. */
@@ -122,7 +124,8 @@ struct device {
     uint64_t short_lives; /* workers in a row that ended before they had served for long */
     uint64_t ready_ns;    /* when this one was */
     bool once_ready;
-    bool losing; /* its lost worker's tasks are being failed: nothing is dispatched */
+    bool leaving; /* its node takes nothing new, and goes when what it has has ended */
+    bool losing;  /* its lost worker's tasks are being failed: nothing is dispatched */
     struct device_info info;
     uint64_t memory_bytes; /* that arrays may take */
     uint64_t bytes;        /* that they take */
@@ -166,7 +169,8 @@ bool device_open(struct devices *devices, const char *name);
 /* Its node has joined, by a bridge in that process with that channel, which are the device's from
  * here on. False: it is not down, or its last bridge is not quite gone. */
 bool device_joins(struct device *device, int channel, pid_t pid);
-/* Is it, or a member of it, on a node that has not joined? Nothing is begun there then. */
+/* Is it, or a member of it, on a node that has not joined, or leaves? Nothing is begun there then.
+ */
 bool device_is_away(const struct device *device);
 /* Stop all workers for good; `devices->list` empties once they are reaped. */
 void device_close_all(struct devices *devices);
@@ -221,7 +225,8 @@ void device_copy_operand(struct device *device, struct field *field, const struc
 void device_order(struct device *device, struct order *order);
 void device_cancel(struct device *device, struct order *order);
 
-/* "starting", "ready", "down", "closed"; "stalled": ready, and silent for a second. */
+/* "starting", "ready", "down", "closed"; of one that is ready: "leaving", or "stalled" where it has
+ * been silent for a second. */
 const char *device_state_name(const struct device *device);
 
 /* orders.c, for device.c. Handle a message of the worker; *descriptor becomes −1 if it is taken.

@@ -373,8 +373,7 @@ static void become_ready(struct device *device)
     device->ready_ns = uv_hrtime();
 }
 
-/* The group that the device is a member of; NULL: none. */
-static struct device *group_of(const struct device *member)
+struct device *group_of(const struct device *member)
 {
     struct device *device = member->devices->group;
     for (uint32_t i = 0; device && i < device->group->count; i++)

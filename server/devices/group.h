@@ -60,6 +60,9 @@ bool group_part_edges(struct order *part);
 void group_part_finished(struct order *part, enum status status,
                          const struct channel_message *said);
 
+/* The group that the device is a member of; NULL: none. */
+struct device *group_of(const struct device *member);
+
 /* For a device that is a member; of others these do nothing. */
 /* Its worker is ready: so is the group, if all are. */
 void group_member_ready(const struct device *member);

@@ -3,6 +3,7 @@
 #include "base/address.h"
 #include "base/log.h"
 #include "server/devices/device.h"
+#include "server/devices/group.h"
 #include "server/devices/start.h"
 
 #include <errno.h>
@@ -227,6 +228,30 @@ void nodes_reap(struct devices *devices)
         end(joining);
         free_if_over(joining);
     }
+}
+
+/* --- leaving --- */
+
+void nodes_end_if_idle(const struct device *device)
+{
+    const struct device *group = group_of(device);
+    if (device->pid > 0 && list_empty(&device->tasks) && list_empty(&device->copies) &&
+        (!group || list_empty(&group->tasks)))
+        kill(device->pid, SIGKILL);
+}
+
+bool nodes_leave(struct device *device)
+{
+    struct device *group = group_of(device);
+    if (!device->bridged || device->state != DEVICE_READY || device->leaving)
+        return false;
+    log_info("%s leaves when its jobs have ended", device->name);
+    device->leaving = true;
+    device->devices->events->leaving(device);
+    if (group)
+        device->devices->events->leaving(group);
+    nodes_end_if_idle(device);
+    return true;
 }
 
 /* --- listening --- */

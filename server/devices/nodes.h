@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
+struct device;
 struct devices;
 
 enum { NODES_JOINING = 16 };
@@ -33,3 +34,8 @@ bool nodes_open(struct devices *devices);
 void nodes_close(struct devices *devices);
 /* Some process has ended: reap those of bridges that have not joined. */
 void nodes_reap(struct devices *devices);
+
+/* LEAVING has come of the device: begin nothing there any more. False: it is not on another node,
+ * or has not joined. And at its beats from then on: end its bridge when it has nothing to do. */
+bool nodes_leave(struct device *device);
+void nodes_end_if_idle(const struct device *device);

@@ -450,8 +450,7 @@ bool orders_take(struct device *device, const struct channel_message *message, i
         take_ready(device, message);
         return true;
     case CHANNEL_REFUSED:
-        memcpy(device->refusal, message->u.refused.text, sizeof device->refusal);
-        device->refusal[sizeof device->refusal - 1] = 0;
+        snprintf(device->refusal, sizeof device->refusal, "%.199s", message->u.refused.text);
         return true;
     case CHANNEL_COPIED:
         return message->status < STATUS_COUNT &&
@@ -487,6 +486,8 @@ bool orders_take(struct device *device, const struct channel_message *message, i
         return true;
     case CHANNEL_ALIVE: /* as any message tells */
         return true;
+    case CHANNEL_LEAVING:
+        return nodes_leave(device);
     case CHANNEL_PONG:
         /* Judged at once: what it tells of may end, and leave the device, before the next beat. */
         heartbeat_pong(&device->heartbeat, &message->u.pong);

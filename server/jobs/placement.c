@@ -107,12 +107,13 @@ static struct device *group_if_larger(const struct demand *demand, struct device
                : device;
 }
 
-/* A node that has not joined may never do so: nothing waits for it. */
+/* A node that has not joined may never do so, and one that leaves takes nothing new: nothing waits
+ * for it. */
 static bool is_there(const struct device *device, struct failure *failure)
 {
     return !device_is_away(device) ||
-           failure_set(failure, STATUS_DEVICE_LOST, NULL, "%s is on a node that has not joined",
-                       device->name);
+           failure_set(failure, STATUS_DEVICE_LOST, NULL,
+                       "%s is on a node that has not joined, or leaves", device->name);
 }
 
 /* --- homes --- */
@@ -152,7 +153,7 @@ struct device *placement_of_array(struct client *client, const struct array_type
     struct demand demand;
     demand_begin(&demand, client, NULL);
     demand.new_bytes = type->bytes;
-    if (home && home->state == DEVICE_READY && !refuses(home, &demand))
+    if (home && home->state == DEVICE_READY && !home->leaving && !refuses(home, &demand))
         return home;
     struct device *device = group_if_larger(&demand, cheapest(&demand, home_cost), type);
     struct device_user *part =
@@ -403,12 +404,14 @@ struct device *placement_of_job(struct client *client, struct request *request,
     demand_begin(&demand, client, upload);
     if (!find_arrays(&demand, request, failure))
         return NULL;
-    if (request->method == METHOD_GET || request->method == METHOD_EXPORT)
+    const bool reads = request->method == METHOD_GET || request->method == METHOD_EXPORT;
+    if (reads)
         demand.pinned = field_of(&demand, request->field);
     if (request->method == METHOD_PUT)
         demand.result_bytes = 0;
     struct device *device = choose(client, request, &demand, failure);
-    if (!device || (!demand.pinned && !is_there(device, failure)))
+    const bool is_found = demand.pinned && (reads || demand.pinned->lost);
+    if (!device || (!is_found && !is_there(device, failure)))
         return NULL;
     return user_part(client->user, device->number, failure) ? device : NULL;
 }

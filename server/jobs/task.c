@@ -385,8 +385,11 @@ void task_drain(struct device *device, bool late)
                             (task->state == TASK_WAITING && task->kind == TASK_OPERATOR);
         if (late && task->state == TASK_RUNNING)
             stop(task, STOP_DRAINED);
-        else if (!late && begins)
+        else if (!late && begins && task->jobs->draining)
             task_fail(task, STATUS_SHUTTING_DOWN, "the server is draining; the job had not begun");
+        else if (!late && begins)
+            task_fail(task, STATUS_DEVICE_LOST,
+                      "a node leaves that the job needs; it had not begun");
         else
             continue;
         link = device->tasks.next; /* an access that ended may have moved others */

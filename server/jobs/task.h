@@ -131,8 +131,9 @@ void task_hang_up(struct task *task);
  * now), "already_done" (its answer is complete) or "not_found". */
 const char *task_cancel(const struct client *client, uint64_t msgid);
 
-/* The server drains: tasks that have not begun are answered with SHUTTING_DOWN. `late`: those that
- * run are cancelled and answered with TIMEOUT. */
+/* The server drains: tasks that have not begun are answered with SHUTTING_DOWN, or if only the
+ * device's node leaves with DEVICE_LOST. `late`: those that run are cancelled and answered with
+ * TIMEOUT. */
 void task_drain(struct device *device, bool late);
 
 /* task.c, for task_run.c: changes of its state. */

@@ -430,10 +430,16 @@ static void on_worker_lost(struct device *device)
     task_dispatch(device);
 }
 
+static void on_leaving(struct device *device)
+{
+    task_drain(device, false);
+}
+
 const struct device_events task_events = {.granted = on_granted,
                                           .region_lost = on_region_lost,
                                           .copied = on_copied,
                                           .progress = on_progress,
                                           .finished = on_finished,
                                           .worker_lost = on_worker_lost,
+                                          .leaving = on_leaving,
                                           .dispatch = task_dispatch};

@@ -152,6 +152,29 @@ static void tend(void)
             start(&node.lent[i]);
 }
 
+/* Let jobs that run here finish, for so long at most: a bridge leaves when the head has nothing
+ * left for it, and its worker follows. */
+static void drain(int child_signal, uint64_t timeout_s)
+{
+    const uint64_t end_ns = clock_ns() + timeout_s * UINT64_C(1000000000);
+    struct pollfd polls = {.fd = child_signal, .events = POLLIN};
+    bool lends = timeout_s > 0;
+    while (lends && clock_ns() < end_ns) {
+        lends = false;
+        for (uint32_t i = 0; i < node.count; i++) {
+            if (!node.lent[i].bridge)
+                continue;
+            lends = true;
+            kill(node.lent[i].bridge, SIGTERM); /* again, since one that starts ignores it */
+        }
+        if (lends)
+            poll(&polls, 1, TICK_MS);
+        signals_take(child_signal);
+        reap();
+        notify_send("WATCHDOG=1");
+    }
+}
+
 static void leave(void)
 {
     for (uint32_t i = 0; i < node.count; i++) {
@@ -187,6 +210,7 @@ int join_head(const struct config *config, const char *worker_path, const char *
         notify_send("WATCHDOG=1");
     }
     notify_send("STOPPING=1");
+    drain(polls[0].fd, config->drain_timeout_s);
     leave();
     return 0;
 }

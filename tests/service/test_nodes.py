@@ -242,6 +242,57 @@ def children(pid):
     return found
 
 
+@pytest.mark.parametrize("placement", [LENT, "distributed"])
+def test_a_node_that_leaves(placement):
+    """What runs there finishes, what has not begun is answered, and new jobs go elsewhere; then the node ends."""
+    with Daemon(device="host,n1/host") as daemon, daemon.client() as client, daemon.client() as other:
+        f = new_random(96, 96, 96)
+        long = {"steps": 3000, "cfl": 0.5, "accuracy": 2}
+        expected = client.out("diffusion", f=f, placement="host", **long).tobytes()
+        for _ in range(2):
+            field = client.call("put", f=f, placement=placement)["field"]
+            runs = client.send("diffusion", f={"field": field}, out={"field": field}, progress=True, **long)
+            client.await_note()
+            waits = [client.send("laplacian", f={"field": field}, placement=placement) for _ in range(3)]
+            result = client.send("get", field=field)
+            node = daemon.nodes.pop("n1")
+            node.process.send_signal(signal.SIGTERM)
+            eventually(lambda: states(daemon)[LENT] == "leaving", "the head knows")
+            assert {client.error(job).code for job in waits} == {"DEVICE_LOST"}
+            for where in {"placement": LENT}, {"distribute": True}:
+                for method in "laplacian", "put":
+                    error = other.refused(method, f=f, **where)
+                    assert (error.code, error.retryable) == ("DEVICE_LOST", True)
+            assert other.call("laplacian", f=f, dry_run=True, placement="spread")["device"] == "host"
+            assert node.process.poll() is None
+            client.recv(runs)
+            assert client.recv(result)["out"].tobytes() == expected
+            assert node.process.wait(60) == 0
+            assert states(daemon)[LENT] == "down"
+            assert client.refused("get", field=field).code == "FIELD_LOST"
+            client.free(field)
+            client.notifications.clear()
+            daemon.join("n1", "host")
+            joined(daemon)
+            eventually(lambda: states(daemon)["distributed"] == "ready", "the group is whole")
+
+
+def test_a_node_leaves_in_time():
+    """At the end of --drain-timeout-s, whatever runs there; and at once, while it has not joined."""
+    with Daemon(device="host,n1/host", wait=False) as daemon:
+        node = daemon.nodes["n1"] = Node("n1", "host", daemon.port(), daemon.key, daemon.folder, "--drain-timeout-s", "2")
+        eventually(daemon.answers, "the node joins")
+        with daemon.client() as client:
+            job = client.send("diffusion", f=wave(64, 64, 64), placement=LENT, progress=True, **ENDLESS)
+            client.await_note()
+            node.process.send_signal(signal.SIGTERM)
+            assert client.error(job).code == "DEVICE_LOST"
+            assert node.process.wait(60) == 0
+        alone = Node("n1", "host", 1, daemon.key, daemon.folder, "--drain-timeout-s", "100000")
+        eventually(lambda: "cannot join" in alone.log(), "an attempt")
+        alone.stop()
+
+
 def test_nothing_waits_for_a_node_that_is_not_there():
     with Daemon(device="host,n1/host", wait=False) as daemon:
         eventually(lambda: daemon.process.poll() is not None or os.path.exists(daemon.path), "the socket")
