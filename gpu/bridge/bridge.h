@@ -10,7 +10,8 @@
  *   main.c     the process and its loop
  *   head.c     the end beside the front
  *   node.c     the end beside the worker
- *   peers.c    mailboxes: copies from node to node
+ *   mailbox.c  the device's mailbox, and what other nodes write to it
+ *   peers.c    mailboxes of other nodes, and what this one writes to them
  *   payload.c  which bytes go along with a record
  *   frames.c   records on the stream
  *   stream.c   the stream
@@ -20,7 +21,7 @@
  * of life, which the head gives at each beat: then no job of a head that is cut off goes on, and
  * arrays that the head has given up are freed. The head needs such a rule only until the worker
  * is ready: then the front ends it when the worker does not answer. One thread, beside those of
- * peers.c. */
+ * mailbox.c and peers.c. */
 #pragma once
 
 #include "gpu/bridge/frames.h"

@@ -123,7 +123,7 @@ static void open_mailbox(struct channel_message *record)
     if (!block)
         bridge_end(EXIT_FAILURE, "no memory for its records");
     record->status =
-        peers_open_mailbox(record->u.mailbox.bytes, block) ? STATUS_OK : STATUS_OUT_OF_MEMORY;
+        mailbox_open(record->u.mailbox.bytes, block) ? STATUS_OK : STATUS_OUT_OF_MEMORY;
     bridge_forward(record, (uint8_t *)block, sizeof *block);
 }
 

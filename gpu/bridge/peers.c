@@ -7,32 +7,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-enum { PEERS_MOST = 128 /* that write here at once */ };
-enum { SILENCES = 3 /* of BRIDGE_JOIN_S each, until a PUT without an answer is given up */ };
 enum { PUT_TRIES = 3 };
 
-/* The bytes of a slot on their way; they follow their head. The answer is PUT_TAKEN. */
+/* On its way. */
 struct put {
     struct list link;
-    struct put_head {
-        uint64_t tag;           /* of the DOWNLOAD */
-        uint64_t offset, bytes; /* in the mailbox */
-    } head;
+    struct put_head head;
 };
-enum { PUT_TAKEN = 1 };
 
 /* Another node's mailbox, as this one has it. */
 struct peer {
@@ -60,16 +47,10 @@ struct event {
 
 static struct {
     uint8_t key[SHA256_BYTES];
-    int listener, events[2];
-    struct mailbox_address address; /* of the node's own mailbox */
-    int memfd;
-    _Atomic(uint8_t *) memory; /* of it; NULL: none yet */
-    uint64_t bytes, region;    /* region 0: not known yet */
-    atomic_uint writers;
-    struct list list;      /* struct peer */
-    pthread_mutex_t mutex; /* guards what writers write, and: */
-    uint64_t *newest;      /* by the place of a slot: the highest tag of copies to it */
-} peers = {.events = {-1, -1}, .memfd = -1, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    int events[2];
+    uint64_t own;     /* the region of the node's own mailbox; 0: not known yet */
+    struct list list; /* struct peer */
+} peers = {.events = {-1, -1}};
 
 static void say(struct peer *peer, int kind, uint64_t tag)
 {
@@ -78,189 +59,11 @@ static void say(struct peer *peer, int kind, uint64_t tag)
         ;
 }
 
-static bool start_thread(void *(*run)(void *), void *of)
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, run, of) != 0)
-        return false;
-    pthread_detach(thread);
-    return true;
-}
-
-/* --- bytes, on threads that wait for them --- */
-
-static bool wait_for_bytes(struct stream *stream)
-{
-    const int flags = fcntl(stream->socket, F_GETFL);
-    return fcntl(stream->socket, F_SETFL, flags & ~O_NONBLOCK) == 0;
-}
-
-/* silences: how often nothing may come for BRIDGE_JOIN_S; −1: any number. */
-static bool read_all(struct stream *stream, void *bytes, size_t count, int silences)
-{
-    for (size_t done = 0; done < count;) {
-        const int64_t come = stream_read(stream, (uint8_t *)bytes + done, count - done);
-        if (come < 0 || (come == 0 && silences == 0))
-            return false;
-        silences -= come == 0 && silences > 0;
-        done += (size_t)come;
-    }
-    return true;
-}
-
-static bool write_all(struct stream *stream, const void *bytes, size_t count)
-{
-    return stream_write(stream, bytes, count) == (int64_t)count;
-}
-
-static bool send_all(struct stream *stream)
-{
-    return stream_flush(stream) && !stream_waits(stream);
-}
-
-/* --- those that write to the node's own mailbox --- */
-
-static bool say_taken(struct stream *stream)
-{
-    static const uint8_t taken = PUT_TAKEN;
-    return write_all(stream, &taken, sizeof taken) && send_all(stream);
-}
-
-/* A slot is given to the next copy when the one before it was given up, whose bytes may still be
- * under way, or its node is lost. False: they are, and are written no more. */
-static bool write_piece(const struct put_head *head, uint64_t at, const uint8_t *piece,
-                        uint64_t bytes)
-{
-    uint64_t *newest = &peers.newest[head->offset / CHANNEL_SLOT_BYTES];
-    pthread_mutex_lock(&peers.mutex);
-    const bool is_newest = head->tag >= *newest;
-    if (is_newest) {
-        *newest = head->tag;
-        memcpy(peers.memory + head->offset + at, piece, bytes);
-    }
-    pthread_mutex_unlock(&peers.mutex);
-    return is_newest;
-}
-
-static bool take_put(struct stream *stream)
-{
-    uint8_t piece[STREAM_RECORD_BYTES];
-    struct put_head head;
-    if (!read_all(stream, &head, sizeof head, -1))
-        return false;
-    if (!peers.memory || head.bytes > peers.bytes || head.offset > peers.bytes - head.bytes ||
-        head.offset % CHANNEL_SLOT_BYTES) {
-        log_warning("a node wrote beyond the mailbox");
-        return false;
-    }
-    for (uint64_t at = 0; at < head.bytes; at += sizeof piece) {
-        const uint64_t left = head.bytes - at, some = left < sizeof piece ? left : sizeof piece;
-        if (!read_all(stream, piece, some, SILENCES) || !write_piece(&head, at, piece, some))
-            return false;
-    }
-    return say_taken(stream);
-}
-
-/* Of a machine that has gone without a word, or is cut off, a read that waits for ever ends so. */
-static void keep_alive(int socket)
-{
-    const int on = 1, idle_s = 30, interval_s = 10, count = 3;
-    setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-    setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
-    setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-}
-
-static void *serve_writer(void *of)
-{
-    const int socket = (int)(intptr_t)of;
-    uint8_t token[sizeof peers.address.token];
-    struct stream stream;
-    const char *why;
-    keep_alive(socket);
-    if (stream_open(&stream, socket, true, peers.key, BRIDGE_JOIN_S, &why)) {
-        if (wait_for_bytes(&stream) && read_all(&stream, token, sizeof token, 0) &&
-            memcmp(token, peers.address.token, sizeof token) == 0 && say_taken(&stream))
-            while (take_put(&stream))
-                ;
-        stream_close(&stream);
-    }
-    peers.writers--;
-    return NULL;
-}
-
-static void *accept_writers(void *unused)
-{
-    (void)unused;
-    for (;;) {
-        const int socket = accept4(peers.listener, NULL, NULL, SOCK_CLOEXEC);
-        if (socket < 0) {
-            usleep(1000); /* no descriptor is left, perhaps */
-            continue;
-        }
-        if (++peers.writers > PEERS_MOST || !start_thread(serve_writer, (void *)(intptr_t)socket)) {
-            peers.writers--;
-            close(socket);
-        }
-    }
-    return NULL;
-}
-
-/* At the address that the head's connection has here. */
-static int listen_for_peers(const struct stream *head, char port[16])
-{
-    struct sockaddr_storage address;
-    socklen_t length = sizeof address;
-    if (getsockname(head->socket, (struct sockaddr *)&address, &length) != 0)
-        return -1;
-    *(address.ss_family == AF_INET6 ? &((struct sockaddr_in6 *)&address)->sin6_port
-                                    : &((struct sockaddr_in *)&address)->sin_port) = 0;
-    const int listener = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (listener >= 0 && bind(listener, (struct sockaddr *)&address, length) == 0 &&
-        listen(listener, SOMAXCONN) == 0 &&
-        getsockname(listener, (struct sockaddr *)&address, &length) == 0 &&
-        getnameinfo((struct sockaddr *)&address, length, NULL, 0, port, 16, NI_NUMERICSERV) == 0)
-        return listener;
-    if (listener >= 0)
-        close(listener);
-    return -1;
-}
-
 bool peers_open(const uint8_t key[SHA256_BYTES], const struct stream *head)
 {
-    char port[16];
     list_init(&peers.list);
     memcpy(peers.key, key, sizeof peers.key);
-    memcpy(peers.address.magic, "fdnode", sizeof "fdnode");
-    peers.listener = listen_for_peers(head, port);
-    if (peers.listener < 0)
-        return false;
-    snprintf(peers.address.address, sizeof peers.address.address, ":%s", port);
-    return getrandom(peers.address.token, sizeof peers.address.token, 0) ==
-               sizeof peers.address.token &&
-           pipe2(peers.events, O_CLOEXEC) == 0 && start_thread(accept_writers, NULL);
-}
-
-bool peers_open_mailbox(uint64_t bytes, struct mailbox_address *address)
-{
-    const int memfd = peers.memory || peers.events[0] < 0 ? -1 : rights_memfd("bridge", bytes);
-    void *memory =
-        memfd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-    uint64_t *newest =
-        memory == MAP_FAILED ? NULL : calloc(bytes / CHANNEL_SLOT_BYTES + 1, sizeof *newest);
-    *address = peers.address;
-    if (!newest) {
-        if (memory != MAP_FAILED)
-            munmap(memory, bytes);
-        if (memfd >= 0)
-            close(memfd);
-        return false;
-    }
-    peers.bytes = bytes;
-    peers.memfd = memfd;
-    peers.newest = newest;
-    peers.memory = memory;
-    return true;
+    return pipe2(peers.events, O_CLOEXEC) == 0 && mailbox_listen(key, head);
 }
 
 /* --- those that this node writes to --- */
@@ -268,8 +71,8 @@ bool peers_open_mailbox(uint64_t bytes, struct mailbox_address *address)
 static bool was_taken(struct stream *stream)
 {
     uint8_t answer;
-    return send_all(stream) && read_all(stream, &answer, sizeof answer, SILENCES) &&
-           answer == PUT_TAKEN;
+    return stream_flush_all(stream) &&
+           stream_read_all(stream, &answer, sizeof answer, PUT_SILENCES) && answer == PUT_TAKEN;
 }
 
 static bool connect_peer(struct peer *peer)
@@ -278,8 +81,8 @@ static bool connect_peer(struct peer *peer)
     const int socket = stream_connect(peer->address.address, BRIDGE_JOIN_S, &why);
     if (socket >= 0 && stream_open(&peer->stream, socket, false, peers.key, BRIDGE_JOIN_S, &why)) {
         why = "it has no such mailbox, or has gone";
-        if (wait_for_bytes(&peer->stream) &&
-            write_all(&peer->stream, peer->address.token, sizeof peer->address.token) &&
+        if (stream_wait_for_bytes(&peer->stream) &&
+            stream_write_all(&peer->stream, peer->address.token, sizeof peer->address.token) &&
             was_taken(&peer->stream))
             return true;
         stream_close(&peer->stream);
@@ -293,8 +96,9 @@ static bool send_put(struct peer *peer, const struct put *put)
     struct stream *stream = &peer->stream;
     if (stream->socket < 0 && !connect_peer(peer))
         return false;
-    if (write_all(stream, &put->head, sizeof put->head) &&
-        write_all(stream, peer->memory + put->head.offset, put->head.bytes) && was_taken(stream))
+    if (stream_write_all(stream, &put->head, sizeof put->head) &&
+        stream_write_all(stream, peer->memory + put->head.offset, put->head.bytes) &&
+        was_taken(stream))
         return true;
     stream_close(stream);
     return false;
@@ -370,7 +174,7 @@ static struct peer *new_peer(const struct channel_message *region,
                        ? MAP_FAILED
                        : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, peer->memfd, 0);
     peer->memory = memory == MAP_FAILED ? NULL : memory;
-    if (peer->memory && start_thread(serve_mailbox, peer))
+    if (peer->memory && mailbox_thread(serve_mailbox, peer))
         return peer;
     free_peer(peer);
     return NULL;
@@ -395,10 +199,11 @@ static void refuse_region(uint64_t region)
 
 void peers_map(const struct channel_message *record, const struct mailbox_address *address)
 {
-    const bool is_own = memcmp(address->token, peers.address.token, sizeof address->token) == 0;
-    if (is_own && peers.memfd >= 0 && peers.bytes == record->u.region.bytes) {
-        peers.region = record->u.region.region;
-        bridge_tell(record, peers.memfd);
+    const bool is_own = mailbox_is_own(address);
+    const int memfd = is_own ? mailbox_memfd(record->u.region.bytes) : -1;
+    if (memfd >= 0) {
+        peers.own = record->u.region.region;
+        bridge_tell(record, memfd);
         return;
     }
     struct peer *peer = is_own || peers.events[0] < 0 ? NULL : new_peer(record, address);
@@ -420,18 +225,10 @@ void peers_unmap(uint64_t region)
     pthread_mutex_unlock(&peer->mutex);
 }
 
-/* The worker itself is about to write to the mailbox. */
-static void note_own(const struct channel_message *download)
-{
-    pthread_mutex_lock(&peers.mutex);
-    peers.newest[download->u.copy.arena_offset / CHANNEL_SLOT_BYTES] = download->u.copy.tag;
-    pthread_mutex_unlock(&peers.mutex);
-}
-
 void peers_note(const struct channel_message *download)
 {
-    if (peers.region && download->u.copy.region == peers.region)
-        note_own(download);
+    if (peers.own && download->u.copy.region == peers.own)
+        mailbox_note(download->u.copy.arena_offset, download->u.copy.tag);
     struct peer *peer = find_peer(download->u.copy.region);
     struct put *put = peer ? calloc(1, sizeof *put) : NULL;
     if (!peer)

@@ -9,21 +9,10 @@
  * again. Of the node's end of a bridge, on its thread, but where it is said. */
 #pragma once
 
-#include "gpu/bridge/stream.h"
-#include "gpu/worker/channel.h"
-
-/* What another node finds the mailbox by. */
-struct mailbox_address {
-    char magic[8]; /* "fdnode" */
-    uint8_t token[16];
-    char address[64]; /* "HOST:PORT"; the node's end leaves out HOST, which the head's knows */
-};
+#include "gpu/bridge/mailbox.h"
 
 /* Be ready to have peers; the stream leads to the head. False: the node has no mailbox. */
 bool peers_open(const uint8_t key[SHA256_BYTES], const struct stream *head);
-
-/* MAILBOX: memory of that size, which others then may write to. False: there is none. */
-bool peers_open_mailbox(uint64_t bytes, struct mailbox_address *address);
 
 /* REGION of a mailbox: of the node's own, or of another one's, to which a connection is then made.
  * The worker is told of the memory, or MAPPED with INTERNAL goes to the head, now or later. */

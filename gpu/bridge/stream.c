@@ -327,3 +327,33 @@ bool stream_waits(const struct stream *stream)
 {
     return stream->out->at < stream->out->end;
 }
+
+/* --- on threads that wait --- */
+
+bool stream_wait_for_bytes(struct stream *stream)
+{
+    const int flags = fcntl(stream->socket, F_GETFL);
+    return fcntl(stream->socket, F_SETFL, flags & ~O_NONBLOCK) == 0;
+}
+
+bool stream_read_all(struct stream *stream, void *bytes, size_t count, int silences)
+{
+    for (size_t done = 0; done < count;) {
+        const int64_t come = stream_read(stream, (uint8_t *)bytes + done, count - done);
+        if (come < 0 || (come == 0 && silences == 0))
+            return false;
+        silences -= come == 0 && silences > 0;
+        done += (size_t)come;
+    }
+    return true;
+}
+
+bool stream_write_all(struct stream *stream, const void *bytes, size_t count)
+{
+    return stream_write(stream, bytes, count) == (int64_t)count;
+}
+
+bool stream_flush_all(struct stream *stream)
+{
+    return stream_flush(stream) && !stream_waits(stream);
+}

@@ -47,3 +47,11 @@ int64_t stream_write(struct stream *stream, const void *bytes, size_t size);
 bool stream_flush(struct stream *stream);
 /* Is some of it left? */
 bool stream_waits(const struct stream *stream);
+
+/* For a thread of its own: from here on reads and writes wait, for the seconds of stream_open() at
+ * most. The others return false when the stream is of no more use. silences: how often nothing may
+ * come for so long; −1: any number. */
+bool stream_wait_for_bytes(struct stream *stream);
+bool stream_read_all(struct stream *stream, void *bytes, size_t count, int silences);
+bool stream_write_all(struct stream *stream, const void *bytes, size_t count);
+bool stream_flush_all(struct stream *stream);

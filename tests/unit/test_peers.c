@@ -22,7 +22,7 @@ static uint8_t *mailbox;
 static int idle_threads; /* while there is no connection */
 static struct channel_message forwarded;
 
-/* --- what peers.c needs of its bridge --- */
+/* --- what peers.c and mailbox.c need of their bridge --- */
 
 struct bridge bridge;
 
@@ -77,7 +77,7 @@ static int open_node(void **state)
     assert_int_equal(bind(head.socket, (struct sockaddr *)&at, sizeof at), 0);
     assert_true(peers_open(key, &head));
     close(head.socket);
-    assert_true(peers_open_mailbox(BYTES, &address));
+    assert_true(mailbox_open(BYTES, &address));
     peers_map(&region, &address);
     assert_non_null(mailbox);
     idle_threads = count_threads();
