@@ -100,11 +100,12 @@ void pool_settle(struct fdclient *client, struct ticket *ticket);
 /* ---- outgoing.c: a request on its way out ---- */
 
 struct outgoing {
-    msgpack_sbuffer control; /* the message but for its payload, owned */
-    struct iovec *pieces;    /* what is sent, in order; they shrink as they go. Owned */
-    size_t count, first;     /* pieces; the first that is not wholly sent */
-    size_t in_pieces;        /* bytes of control that are in pieces, while it is built */
-    int descriptor;          /* borrowed, goes with the first byte; −1: none, or sent */
+    /* What is sent, in order: control bytes, owned, and arrays, borrowed. Pieces shrink as they go.
+     */
+    msgpack_vrefbuffer *pieces;
+    size_t first;      /* piece that is not wholly sent */
+    bool lacks_memory; /* for a piece, while it is built */
+    int descriptor;    /* borrowed, goes with the first byte; −1: none, or sent */
 };
 
 /* The types of the call's arrays. False: one is no array. */

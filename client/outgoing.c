@@ -39,6 +39,12 @@ static bool type_of(const struct fdclient_array *f, struct array_type *type,
     return true;
 }
 
+/* Are arrays only described, by type and shape? They then need no data. */
+static bool is_described(const struct call *call)
+{
+    return call->params && call->params->dry_run;
+}
+
 /* Does the method take only the id of a field? */
 static bool takes_id(const char *method)
 {
@@ -63,7 +69,6 @@ const char *const *call_result_names(const char *method)
 
 bool call_types(struct call *call, struct fdclient_error *error)
 {
-    const bool described = call->params && call->params->dry_run; /* they need no data */
     if (call->f && (call->f_count < 1 || call->f_count > AXIS_COUNT))
         return error_set(error, "INVALID_ARGUMENT", "f",
                          "a vector field has 1 to %d components; got %u", AXIS_COUNT,
@@ -72,7 +77,7 @@ bool call_types(struct call *call, struct fdclient_error *error)
     memset(call->types, 0, sizeof call->types);
     for (uint32_t i = 0; i < call->f_count && !takes_id(call->method); i++) {
         const struct fdclient_array *f = &call->f[i];
-        if (!f->data && !f->field && !described)
+        if (!f->data && !f->field && !is_described(call))
             return error_set(error, "NOT_FOUND", "f", "there is no field 0, and data is NULL");
         if ((f->data || !f->field) && !type_of(f, &call->types[i], error))
             return false;
@@ -80,39 +85,28 @@ bool call_types(struct call *call, struct fdclient_error *error)
     return true;
 }
 
-/* Bins that an array's data is sent in; 0: it has none. */
-static uint64_t bins_of(const struct array_type *type)
+static int control_write(void *to, const char *bytes, size_t count)
 {
-    return array_is_list(type->bytes) ? (type->bytes - 1) / ARRAY_BIN_BYTES + 1 : type->bytes > 0;
+    struct outgoing *out = to;
+    out->lacks_memory =
+        out->lacks_memory || msgpack_vrefbuffer_append_copy(out->pieces, bytes, count) != 0;
+    return 0;
 }
 
-/* A piece of what was packed since the last one, then one of `length` bytes of data. */
-static void pieces_add(struct outgoing *out, const char *data, uint64_t length)
+static void data_write(struct outgoing *out, const char *data, uint64_t count)
 {
-    const size_t packed = out->control.size - out->in_pieces;
-    out->pieces[out->count++] = (struct iovec){NULL, packed}; /* see control_place() */
-    out->in_pieces = out->control.size;
-    if (length > 0)
-        out->pieces[out->count++] = (struct iovec){(char *)data, (size_t)length};
+    out->lacks_memory =
+        out->lacks_memory || msgpack_vrefbuffer_append_ref(out->pieces, data, (size_t)count) != 0;
 }
 
-/* The control bytes move while they grow: only now do pieces of them have a place. */
-static void control_place(struct outgoing *out)
+/* The i-th array. */
+static void array_write(struct outgoing *out, msgpack_packer *packer, const struct call *call,
+                        const struct route *route, uint32_t i)
 {
-    size_t at = 0;
-    for (size_t i = 0; i < out->count; i++)
-        if (!out->pieces[i].iov_base) {
-            out->pieces[i].iov_base = out->control.data + at;
-            at += out->pieces[i].iov_len;
-        }
-}
-
-static void array_write(struct outgoing *out, msgpack_packer *packer,
-                        const struct fdclient_array *f, const struct array_type *type,
-                        const struct way *way, bool described)
-{
-    if (way->region) {
-        reply_write_region(packer, way->region, way->offset, type);
+    const struct fdclient_array *f = &call->f[i];
+    const struct array_type *type = &call->types[i];
+    if (route->in[i].region) {
+        reply_write_region(packer, route->in[i].region, route->in[i].offset, type);
         return;
     }
     if (type->bytes == 0) {
@@ -120,7 +114,7 @@ static void array_write(struct outgoing *out, msgpack_packer *packer,
         reply_write_count(packer, "field", f->field);
         return;
     }
-    if (described) {
+    if (is_described(call)) {
         array_write_description(packer, type);
         return;
     }
@@ -131,14 +125,14 @@ static void array_write(struct outgoing *out, msgpack_packer *packer,
         const uint64_t length = is_list && left > ARRAY_BIN_BYTES ? ARRAY_BIN_BYTES : left;
         if (is_list)
             msgpack_pack_bin(packer, length);
-        pieces_add(out, (const char *)f->data + done, length);
+        data_write(out, (const char *)f->data + done, length);
         done += length;
     }
 }
 
 /* f's pair of the map. */
 static void f_write(struct outgoing *out, msgpack_packer *packer, const struct call *call,
-                    const struct route *route, bool described)
+                    const struct route *route)
 {
     const struct job job = call_job(call->method, call->f_count);
     const bool is_vector = call->f_count > 1 || job_takes_vector(&job);
@@ -152,7 +146,7 @@ static void f_write(struct outgoing *out, msgpack_packer *packer, const struct c
     for (uint32_t i = 0; i < call->f_count; i++) {
         if (is_vector)
             reply_write_str(packer, axis_name((enum axis)i));
-        array_write(out, packer, &call->f[i], &call->types[i], &route->in[i], described);
+        array_write(out, packer, call, route, i);
     }
 }
 
@@ -173,10 +167,13 @@ static void outs_write(msgpack_packer *packer, const struct route *route)
 
 /* [0, id, method, [a map of `pairs`: they must follow. */
 static void begin_request(struct outgoing *out, msgpack_packer *packer, uint64_t id,
-                          const char *method, uint32_t pairs)
+                          const char *method, uint32_t pairs, int descriptor)
 {
-    msgpack_sbuffer_init(&out->control);
-    msgpack_packer_init(packer, &out->control, msgpack_sbuffer_write);
+    *out = (struct outgoing){.descriptor = descriptor};
+    out->pieces =
+        msgpack_vrefbuffer_new(MSGPACK_VREFBUFFER_REF_SIZE, MSGPACK_VREFBUFFER_CHUNK_SIZE);
+    out->lacks_memory = !out->pieces;
+    msgpack_packer_init(packer, out, control_write);
     msgpack_pack_array(packer, 4);
     msgpack_pack_int(packer, 0);
     msgpack_pack_uint64(packer, id);
@@ -185,55 +182,42 @@ static void begin_request(struct outgoing *out, msgpack_packer *packer, uint64_t
     msgpack_pack_map(packer, pairs);
 }
 
-static void end_request(struct outgoing *out)
+static bool end_request(struct outgoing *out)
 {
-    if (out->in_pieces < out->control.size)
-        pieces_add(out, NULL, 0);
-    control_place(out);
+    const bool is_whole = !out->lacks_memory;
+    if (!is_whole)
+        outgoing_free(out);
+    return is_whole;
 }
 
 bool outgoing_init_number(struct outgoing *out, uint64_t id, const char *method, const char *name,
                           uint64_t number, int descriptor)
 {
     msgpack_packer packer;
-    *out = (struct outgoing){.descriptor = descriptor, .pieces = calloc(1, sizeof *out->pieces)};
-    if (!out->pieces)
-        return false;
-    begin_request(out, &packer, id, method, 1);
+    begin_request(out, &packer, id, method, 1, descriptor);
     reply_write_count(&packer, name, number);
-    end_request(out);
-    return true;
+    return end_request(out);
 }
 
 bool outgoing_init(struct outgoing *out, uint64_t id, const struct call *call,
                    const struct route *route, struct fdclient_error *error)
 {
-    const bool described = call->params && call->params->dry_run;
-    uint64_t bins = 0;
-    for (int i = 0; i < AXIS_COUNT; i++)
-        bins += route->in[i].region || described ? 0 : bins_of(&call->types[i]);
     msgpack_sbuffer pairs; /* packed first: the map's header needs their number */
     msgpack_packer packer;
     uint32_t count = 0;
     msgpack_sbuffer_init(&pairs);
     msgpack_packer_init(&packer, &pairs, msgpack_sbuffer_write);
-    *out = (struct outgoing){.descriptor = -1, .pieces = calloc(1 + 2 * bins, sizeof *out->pieces)};
-    if (!out->pieces)
-        error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
-    const bool ok = out->pieces && (!call->params || params_write(&packer, call->method,
-                                                                  call->params, &count, error));
+    bool ok = !call->params || params_write(&packer, call->method, call->params, &count, error);
     if (ok) {
         begin_request(out, &packer, id, call->method,
-                      count + (call->f ? 1 : 0) + (route->outs ? 1 : 0));
+                      count + (call->f ? 1 : 0) + (route->outs ? 1 : 0), -1);
         if (pairs.size > 0)
-            msgpack_sbuffer_write(&out->control, pairs.data, pairs.size);
+            control_write(out, pairs.data, pairs.size);
         if (route->outs)
             outs_write(&packer, route);
         if (call->f)
-            f_write(out, &packer, call, route, described);
-        end_request(out);
-    } else {
-        outgoing_free(out);
+            f_write(out, &packer, call, route);
+        ok = end_request(out) || error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
     }
     msgpack_sbuffer_destroy(&pairs);
     return ok;
@@ -241,22 +225,22 @@ bool outgoing_init(struct outgoing *out, uint64_t id, const struct call *call,
 
 void outgoing_free(struct outgoing *out)
 {
-    msgpack_sbuffer_destroy(&out->control);
-    free(out->pieces);
+    msgpack_vrefbuffer_free(out->pieces);
     memset(out, 0, sizeof *out);
 }
 
 bool outgoing_done(const struct outgoing *out)
 {
-    return out->first == out->count;
+    return out->first == msgpack_vrefbuffer_veclen(out->pieces);
 }
 
 ssize_t outgoing_send(struct outgoing *out, int socket)
 {
     struct iovec window[SEND_PIECES];
+    struct iovec *piece = out->pieces->array + out->first;
     size_t count = 0, bytes = 0;
-    while (count < SEND_PIECES && out->first + count < out->count && bytes < SEND_BYTES) {
-        window[count] = out->pieces[out->first + count];
+    while (count < SEND_PIECES && piece + count < out->pieces->tail && bytes < SEND_BYTES) {
+        window[count] = piece[count];
         if (window[count].iov_len > SEND_BYTES - bytes)
             window[count].iov_len = SEND_BYTES - bytes;
         bytes += window[count++].iov_len;
@@ -268,13 +252,13 @@ ssize_t outgoing_send(struct outgoing *out, int socket)
     if (sent > 0)
         out->descriptor = -1;
     for (size_t left = sent > 0 ? (size_t)sent : 0; left > 0;) {
-        struct iovec *piece = &out->pieces[out->first];
         const size_t taken = left < piece->iov_len ? left : piece->iov_len;
         piece->iov_base = (char *)piece->iov_base + taken;
         piece->iov_len -= taken;
         left -= taken;
         if (piece->iov_len == 0)
-            out->first++;
+            piece++;
     }
+    out->first = (size_t)(piece - out->pieces->array);
     return sent;
 }
