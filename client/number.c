@@ -3,22 +3,13 @@
 #include <ctype.h>
 #include <locale.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-static locale_t plain;
-
-static void plain_make(void)
-{
-    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* kept for the life of the process */
-}
-
+/* glibc and musl have one object for it, which is neither made nor freed. */
 static locale_t plain_locale(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, plain_make);
-    return plain;
+    return newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
 bool number_read(const char *text, size_t length, double *value)
@@ -29,8 +20,7 @@ bool number_read(const char *text, size_t length, double *value)
     memcpy(copy, text, length);
     copy[length] = '\0';
     char *end;
-    const locale_t locale = plain_locale();
-    *value = locale ? strtod_l(copy, &end, locale) : strtod(copy, &end);
+    *value = strtod_l(copy, &end, plain_locale());
     return end == copy + length;
 }
 
@@ -63,15 +53,13 @@ void number_print(FILE *out, double value)
         fputs("null", out);
         return;
     }
-    const locale_t locale = plain_locale();
-    const locale_t old = locale ? uselocale(locale) : (locale_t)0;
+    const locale_t before = uselocale(plain_locale());
     char text[40];
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
             break;
     }
-    if (locale)
-        uselocale(old);
+    uselocale(before);
     fputs(text, out);
 }
