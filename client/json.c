@@ -281,36 +281,12 @@ void json_write_string(FILE *out, const char *text, size_t length)
     putc('"', out);
 }
 
-static void line_begin(FILE *out, int indent, int depth)
-{
-    if (indent > 0)
-        fprintf(out, "\n%*s", indent * depth, "");
-}
-
 static bool is_container(const msgpack_object *object)
 {
     return object->type == MSGPACK_OBJECT_ARRAY || object->type == MSGPACK_OBJECT_MAP;
 }
 
 static void write_value(FILE *out, const msgpack_object *object, int indent, int depth);
-
-static void write_array(FILE *out, const msgpack_object_array *array, int indent, int depth)
-{
-    bool flat = true; /* a shape reads best on one line */
-    for (uint32_t i = 0; i < array->size; i++)
-        flat = flat && !is_container(&array->ptr[i]);
-    putc('[', out);
-    for (uint32_t i = 0; i < array->size; i++) {
-        if (i > 0)
-            fputs(indent > 0 && !flat ? "," : ", ", out);
-        if (!flat)
-            line_begin(out, indent, depth + 1);
-        write_value(out, &array->ptr[i], indent, depth + 1);
-    }
-    if (!flat)
-        line_begin(out, indent, depth);
-    putc(']', out);
-}
 
 static void write_key(FILE *out, const msgpack_object *key)
 {
@@ -325,20 +301,29 @@ static void write_key(FILE *out, const msgpack_object *key)
     }
 }
 
-static void write_map(FILE *out, const msgpack_object_map *map, int indent, int depth)
+static void write_container(FILE *out, const msgpack_object *object, int indent, int depth)
 {
-    putc('{', out);
-    for (uint32_t i = 0; i < map->size; i++) {
+    const bool is_map = object->type == MSGPACK_OBJECT_MAP;
+    const uint32_t size = is_map ? object->via.map.size : object->via.array.size;
+    bool in_lines = indent > 0 && is_map && size > 0; /* a shape reads best on one line */
+    for (uint32_t i = 0; !is_map && indent > 0 && i < size; i++)
+        in_lines = in_lines || is_container(&object->via.array.ptr[i]);
+    putc(is_map ? '{' : '[', out);
+    for (uint32_t i = 0; i < size; i++) {
         if (i > 0)
-            fputs(indent > 0 ? "," : ", ", out);
-        line_begin(out, indent, depth + 1);
-        write_key(out, &map->ptr[i].key);
-        fputs(": ", out);
-        write_value(out, &map->ptr[i].val, indent, depth + 1);
+            fputs(in_lines ? "," : ", ", out);
+        if (in_lines)
+            fprintf(out, "\n%*s", indent * (depth + 1), "");
+        if (is_map) {
+            write_key(out, &object->via.map.ptr[i].key);
+            fputs(": ", out);
+        }
+        write_value(out, is_map ? &object->via.map.ptr[i].val : &object->via.array.ptr[i], indent,
+                    depth + 1);
     }
-    if (map->size > 0)
-        line_begin(out, indent, depth);
-    putc('}', out);
+    if (in_lines)
+        fprintf(out, "\n%*s", indent * depth, "");
+    putc(is_map ? '}' : ']', out);
 }
 
 static void write_value(FILE *out, const msgpack_object *object, int indent, int depth)
@@ -362,10 +347,8 @@ static void write_value(FILE *out, const msgpack_object *object, int indent, int
         json_write_string(out, object->via.bin.ptr, object->via.bin.size);
         return;
     case MSGPACK_OBJECT_ARRAY:
-        write_array(out, &object->via.array, indent, depth);
-        return;
     case MSGPACK_OBJECT_MAP:
-        write_map(out, &object->via.map, indent, depth);
+        write_container(out, object, indent, depth);
         return;
     case MSGPACK_OBJECT_NIL:
     case MSGPACK_OBJECT_EXT:
