@@ -197,11 +197,10 @@ struct fdclient {
     /* pool.c */
     struct list regions;     /* newest first */
     size_t pool_array_bytes; /* SIZE_MAX: none goes through the pool */
-    size_t pool_bytes;       /* of its regions */
     bool by_region;          /* wait for room in the pool rather than use the socket */
     bool lacked;             /* a job found no room in the pool: the next such one makes it grow */
-    bool refused;            /* the server takes no more regions: the pool does not grow */
-    struct fdclient_error refusal;
+    struct fdclient_error
+        refusal; /* with a code: the server takes no more, the pool stays as it is */
 };
 
 /* Where the part of its answer goes; NULL: the caller has no room for it. */

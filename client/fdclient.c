@@ -100,8 +100,7 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
         return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
     for (uint32_t i = 0; i < call.result_count; i++)
         result_clear(&results[i]);
-    const bool routed = answer == ANSWER_JSON || is_chain(method) ||
-                        pool_route(client, &ticket->route, &call, error);
+    const bool routed = answer == ANSWER_JSON || pool_route(client, &ticket->route, &call, error);
     ticket->id = client->last_id + 1; /* the pool may have had some */
     ticket->names = call_result_names(method);
     ticket->takes_fields = is_chain(method) || (params && params->out_is_field);

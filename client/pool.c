@@ -236,21 +236,22 @@ bool pool_open(struct fdclient *client, struct fdclient_error *error)
                      "FDCLIENT_TRANSPORT is socket or region; got '%.40s'", transport);
 }
 
-/* A new region, asked for. NULL: no memory. */
-static struct region *ask(struct fdclient *client, size_t bytes, bool pooled)
+/* A new region of the client's, which the server is asked to take where it can be. NULL: no memory.
+ */
+static struct region *add_region(struct fdclient *client, size_t bytes, bool pooled)
 {
     struct region *region = region_make(bytes, pooled);
-    struct ticket *ticket = region ? connection_ask(client, ANSWER_REGION, true, "register",
-                                                    "bytes", bytes, region->descriptor)
-                                   : NULL;
-    if (!ticket) {
-        if (region)
-            region_free(region);
+    if (!region)
         return NULL;
-    }
-    ticket->region = region;
     list_push_front(&client->regions, &region->link);
-    client->pool_bytes += pooled ? bytes : 0;
+    struct ticket *ticket = client->broken || client->pool_array_bytes == SIZE_MAX
+                                ? NULL
+                                : connection_ask(client, ANSWER_REGION, true, "register", "bytes",
+                                                 bytes, region->descriptor);
+    if (ticket)
+        ticket->region = region;
+    else
+        region->state = REGION_REFUSED;
     return region;
 }
 
@@ -263,7 +264,6 @@ static void await_region(struct fdclient *client, struct region *region)
 /* The region's memory goes; no job uses it. */
 static void drop(struct fdclient *client, struct region *region)
 {
-    client->pool_bytes -= region->pooled ? region->bytes : 0;
     if (region->id && !client->broken) /* without memory it goes with the connection */
         connection_ask(client, ANSWER_NOTHING, true, "unregister", "region", region->id, -1);
     region_free(region);
@@ -279,14 +279,18 @@ static bool may_go(const struct region *region)
  * of it stays. */
 static bool make_pool_room(struct fdclient *client, size_t bytes)
 {
-    size_t kept_bytes = client->pool_bytes;
-    LIST_EACH (struct region, region, &client->regions, link)
-        kept_bytes -= may_go(region) ? region->bytes : 0;
-    if (bytes > POOL_BYTES || kept_bytes > POOL_BYTES - bytes)
+    size_t used_bytes = bytes, idle_bytes = 0;
+    LIST_EACH (struct region, region, &client->regions, link) {
+        used_bytes += region->pooled ? region->bytes : 0;
+        idle_bytes += may_go(region) ? region->bytes : 0;
+    }
+    if (bytes > POOL_BYTES || used_bytes - idle_bytes > POOL_BYTES)
         return false;
     LIST_EACH (struct region, region, &client->regions, link)
-        if (client->pool_bytes > POOL_BYTES - bytes && may_go(region))
+        if (used_bytes > POOL_BYTES && may_go(region)) {
+            used_bytes -= region->bytes;
             drop(client, region);
+        }
     return true;
 }
 
@@ -299,8 +303,8 @@ static void grow(struct fdclient *client, struct wish wish)
             break;
         wish.count -= region->pooled && region->state == REGION_ASKED && region->bytes == size;
     }
-    while (wish.count-- && !client->refused && make_pool_room(client, size))
-        if (!ask(client, size, true))
+    while (wish.count-- && !client->refusal.code[0] && make_pool_room(client, size))
+        if (!add_region(client, size, true))
             return;
 }
 
@@ -317,27 +321,24 @@ static bool find_route(struct fdclient *client, struct route *route, const struc
         client->lacked = true;
         if (first && !client->by_region)
             return true; /* a client with one job needs no pool */
-        const bool was_refused = client->refused;
+        const bool was_refused = client->refusal.code[0];
         grow(client, wish);
         if (!client->by_region)
             return true;
         route_release(route);
         if (was_refused)
             return error_copy(error, &client->refusal);
-        struct region *asked = NULL;
-        LIST_EACH (struct region, region, &client->regions, link)
-            if (region->state == REGION_ASKED) {
-                asked = region;
-                break;
-            }
-        if (!asked && !client->refused)
+        bool waited = false;
+        LIST_EACH (struct region, region, &client->regions, link) {
+            waited = waited || region->state == REGION_ASKED;
+            await_region(client, region);
+        }
+        if (client->broken)
+            return error_copy(error, &client->cause);
+        if (!waited && !client->refusal.code[0])
             return error_set(error, "OVER_BUDGET", "",
                              "the jobs under way use the %zu bytes of regions that a client has",
                              POOL_BYTES);
-        if (asked)
-            await_region(client, asked);
-        if (client->broken)
-            return error_copy(error, &client->cause);
     }
 }
 
@@ -380,10 +381,8 @@ void pool_settle(struct fdclient *client, struct ticket *ticket)
     close(region->descriptor); /* the server has its own */
     region->descriptor = -1;
     region->state = ticket->failed ? REGION_REFUSED : REGION_READY;
-    if (ticket->failed && region->pooled) {
-        client->refused = true;
+    if (ticket->failed && region->pooled)
         client->refusal = ticket->error;
-    }
 }
 
 void pool_close(struct fdclient *client)
@@ -394,16 +393,9 @@ void pool_close(struct fdclient *client)
 
 void *fdclient_alloc(struct fdclient *client, size_t bytes)
 {
-    const bool asks = !client->broken && client->pool_array_bytes != SIZE_MAX;
-    struct region *region = bytes == 0 ? NULL
-                            : asks     ? ask(client, bytes, false)
-                                       : region_make(bytes, false);
+    struct region *region = bytes > 0 ? add_region(client, bytes, false) : NULL;
     if (!region)
         return NULL;
-    if (!asks) {
-        region->state = REGION_REFUSED;
-        list_push_front(&client->regions, &region->link);
-    }
     await_region(client, region);
     return region->memory;
 }
