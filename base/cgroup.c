@@ -61,12 +61,10 @@ static void measure_all(struct cgroup_memory *memory, const char *mount, char *g
     }
 }
 
-/* Is it among the names, which commas part? */
-static bool has_name(const char *names, const char *name)
+static bool has_memory(char *controllers)
 {
-    const size_t length = strlen(name);
-    for (const char *at = names; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, ",") == length && strncmp(at, name, length) == 0)
+    for (char *name; (name = strsep(&controllers, ","));)
+        if (strcmp(name, "memory") == 0)
             return true;
     return false;
 }
@@ -81,9 +79,9 @@ struct cgroup_memory cgroup_memory(const char *root)
         line[strcspn(line, "\n")] = 0;
         char *rest = line;
         strsep(&rest, ":");
-        const char *controllers = strsep(&rest, ":");
+        char *controllers = strsep(&rest, ":");
         const bool unified = controllers && !*controllers;
-        if (!rest || (!unified && !has_name(controllers, "memory")))
+        if (!rest || (!unified && !has_memory(controllers)))
             continue;
         const struct names *names = unified ? &version_2 : &version_1;
         snprintf(path, sizeof path, "%s/sys/fs/cgroup%s", root, names->folder);

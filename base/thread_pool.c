@@ -1,9 +1,9 @@
 #include "base/thread_pool.h"
 
 #include "base/clock.h"
+#include "base/cores.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,19 +199,11 @@ static void *thread(void *member)
     return NULL;
 }
 
-static int cores(void)
-{
-    cpu_set_t set;
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    const int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)online;
-    return count < 1 ? 1 : count > POOL_THREADS_MOST ? POOL_THREADS_MOST : count;
-}
-
 bool thread_pool_open(int threads, struct failure *failure)
 {
     int error = 0;
     if (threads <= 0)
-        threads = cores();
+        threads = cores_count();
     while (!error && pool.count < threads && pool.count < POOL_THREADS_MOST) {
         struct member *member = &pool.members[pool.count];
         *member = (struct member){.begun = 0};
