@@ -36,16 +36,15 @@ ssize_t rights_send(int socket, struct iovec *pieces, size_t count, int descript
     return n;
 }
 
-ssize_t rights_receive_some(int socket, void *bytes, size_t length, int flags, size_t most,
-                            struct rights *rights)
+ssize_t rights_receive_pieces(int socket, struct iovec *pieces, size_t count, int flags,
+                              size_t most, struct rights *rights)
 {
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(sizeof rights->descriptors)];
     } control;
-    struct iovec piece = {bytes, length};
-    struct msghdr header = {.msg_iov = &piece,
-                            .msg_iovlen = 1,
+    struct msghdr header = {.msg_iov = pieces,
+                            .msg_iovlen = count,
                             .msg_control = control.bytes,
                             .msg_controllen = most ? CMSG_LEN(most * sizeof(int)) : 0};
     ssize_t n;
@@ -64,6 +63,12 @@ ssize_t rights_receive_some(int socket, void *bytes, size_t length, int flags, s
         rights->count += size / sizeof(int);
     }
     return n;
+}
+
+ssize_t rights_receive_some(int socket, void *bytes, size_t length, int flags, size_t most,
+                            struct rights *rights)
+{
+    return rights_receive_pieces(socket, &(struct iovec){bytes, length}, 1, flags, most, rights);
 }
 
 ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor)

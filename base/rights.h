@@ -22,10 +22,14 @@ struct rights {
 
 /* recvmsg() with at most `most` of the descriptors that come along, which are the caller's, closed
  * on exec. */
+ssize_t rights_receive_pieces(int socket, struct iovec *pieces, size_t count, int flags,
+                              size_t most, struct rights *rights);
+
+/* The same of one piece. */
 ssize_t rights_receive_some(int socket, void *bytes, size_t length, int flags, size_t most,
                             struct rights *rights);
 
-/* The same of one packet, for which there must be room, and of one descriptor at most: −1 with
+/* … of one packet, for which there must be room, and of one descriptor at most: −1 with
  * EMSGSIZE where there is more, whose beginning is in `bytes`. *descriptor: −1: none came. */
 ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor);
 

@@ -1,6 +1,7 @@
 /* From the socket to the tickets: payload straight to its place, the rest through the splitter. */
 #include "client/connection.h"
 
+#include "base/rights.h"
 #include "client/error.h"
 #include "protocol/object.h"
 
@@ -8,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 /* Read in one receive_some(), so that it returns to a caller's loop while a server keeps
@@ -209,19 +208,6 @@ static void buffer_use(struct fdclient *client, size_t count)
     }
 }
 
-/* A descriptor that came beside what was read: the last one is kept. */
-static void passed_keep(struct fdclient *client, struct msghdr *message)
-{
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
-            c->cmsg_len != CMSG_LEN(sizeof client->passed))
-            continue;
-        if (client->passed >= 0)
-            close(client->passed);
-        memcpy(&client->passed, CMSG_DATA(c), sizeof client->passed);
-    }
-}
-
 /* Read once: payload straight to its place, and what follows it into the buffer. Bytes read, and in
  * *whole whether as many as there was room for; 0: the end; −1 with errno set. */
 static ssize_t receive_once(struct fdclient *client, bool *whole)
@@ -230,20 +216,17 @@ static ssize_t receive_once(struct fdclient *client, bool *whole)
     uint8_t *place = due > 0 ? payload_place(client) : NULL;
     const size_t direct = !place ? 0 : due < RECEIVE_BYTES ? (size_t)due : RECEIVE_BYTES;
     const bool behind = direct == 0 || direct == due;
-    struct iovec parts[2] = {{place, direct}, {client->buffer, sizeof client->buffer}};
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof client->passed)];
-    } control;
-    struct msghdr message = {.msg_iov = direct > 0 ? parts : parts + 1,
-                             .msg_iovlen = direct > 0 && behind ? 2 : 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    const ssize_t count = recvmsg(client->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const size_t room = behind ? sizeof client->buffer : 0;
+    struct iovec parts[2] = {{place, direct}, {client->buffer, room}};
+    struct rights rights;
+    const ssize_t count = rights_receive_pieces(client->socket, parts, 2, MSG_DONTWAIT, 1, &rights);
     if (count <= 0)
         return count;
-    passed_keep(client, &message);
-    *whole = (size_t)count == direct + (behind ? sizeof client->buffer : 0);
+    if (rights.count && client->passed >= 0)
+        close(client->passed);
+    if (rights.count)
+        client->passed = rights.descriptors[0];
+    *whole = (size_t)count == direct + room;
     const size_t payload = (size_t)count < direct ? (size_t)count : direct;
     if (payload > 0)
         event_take(client, payload_count(client, payload));
