@@ -196,7 +196,7 @@ static bool send_some(struct fdclient *client)
         while (!outgoing_done(&ticket->out)) {
             if (bytes >= SEND_BYTES)
                 return true;
-            const ssize_t sent = outgoing_send(&ticket->out, client->socket);
+            const ssize_t sent = outgoing_send(&ticket->out, client->socket, SEND_BYTES - bytes);
             if (sent < 0)
                 return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
             bytes += (size_t)sent;

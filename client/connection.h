@@ -130,8 +130,8 @@ bool outgoing_init_number(struct outgoing *out, uint64_t id, const char *method,
 void outgoing_free(struct outgoing *out);
 bool outgoing_done(const struct outgoing *out);
 
-/* Send once, without waiting. Bytes sent; −1 with errno set. */
-ssize_t outgoing_send(struct outgoing *out, int socket);
+/* Send once, `most` bytes, without waiting. Bytes sent; −1 with errno set. */
+ssize_t outgoing_send(struct outgoing *out, int socket, size_t most);
 
 /* ---- connection.c: tickets, and the socket ---- */
 

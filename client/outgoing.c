@@ -13,8 +13,6 @@
 #include <string.h>
 
 enum { SEND_PIECES = 16 };
-/* Of one call, so that a caller's loop is not held up by a reader as fast as we are. */
-#define SEND_BYTES ((size_t)4 << 20)
 
 static bool type_of(const struct fdclient_array *f, struct array_type *type,
                     struct fdclient_error *error)
@@ -234,15 +232,15 @@ bool outgoing_done(const struct outgoing *out)
     return out->first == msgpack_vrefbuffer_veclen(out->pieces);
 }
 
-ssize_t outgoing_send(struct outgoing *out, int socket)
+ssize_t outgoing_send(struct outgoing *out, int socket, size_t most)
 {
     struct iovec window[SEND_PIECES];
     struct iovec *piece = out->pieces->array + out->first;
     size_t count = 0, bytes = 0;
-    while (count < SEND_PIECES && piece + count < out->pieces->tail && bytes < SEND_BYTES) {
+    while (count < SEND_PIECES && piece + count < out->pieces->tail && bytes < most) {
         window[count] = piece[count];
-        if (window[count].iov_len > SEND_BYTES - bytes)
-            window[count].iov_len = SEND_BYTES - bytes;
+        if (window[count].iov_len > most - bytes)
+            window[count].iov_len = most - bytes;
         bytes += window[count++].iov_len;
     }
     ssize_t sent = rights_send(socket, window, count, out->descriptor);
