@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* error_set() of what is wrong with a file. */
+#define file_error(error, path, reason) error_set(error, "FILE", "", "%.150s: %.100s", path, reason)
+
 /* ---- shape.c ---- */
 
 /* "64,64,64" or "64x64x64", slowest axis first. False where it is neither. */

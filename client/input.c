@@ -13,11 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool complain_of_input(struct fdclient_error *error, const char *path, const char *reason)
-{
-    return error_set(error, "FILE", "", "%.150s: %.100s", path, reason);
-}
-
 /* Say which file the error is about. */
 static bool about(struct fdclient_error *error, const char *path)
 {
@@ -42,11 +37,11 @@ static bool read_standard_input(struct input *input, struct fdclient_error *erro
         data = grown ? grown : data;
         count = grown ? read(STDIN_FILENO, data + bytes, room - bytes) : -1;
         if (count < 0 && (!grown || errno != EINTR))
-            return complain_of_input(error, "standard input", strerror(errno));
+            return file_error(error, "standard input", strerror(errno));
         bytes += count > 0 ? (size_t)count : 0;
     }
     if (bytes == 0)
-        return complain_of_input(error, "standard input", "it is empty");
+        return file_error(error, "standard input", "it is empty");
     input->mapping = data;
     input->mapping_bytes = bytes;
     input->is_kept = true;
@@ -60,24 +55,24 @@ static bool map_file(struct input *input, const char *path, struct fdclient_erro
     const int descriptor =
         open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
     struct stat status;
+    void *mapping = NULL;
+    const char *reason = NULL;
     if (descriptor < 0)
-        return complain_of_input(error, path, strerror(errno));
-    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
-        close(descriptor);
-        return complain_of_input(error, path, "not a regular file");
-    }
-    input->mapping_bytes = (size_t)status.st_size;
-    if (status.st_size == 0) {
-        close(descriptor);
-        return complain_of_input(error, path, "the file is empty");
-    }
-    input->mapping = mmap(NULL, input->mapping_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    const int reason = errno;
+        return file_error(error, path, strerror(errno));
+    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+        reason = "not a regular file";
+    else if (status.st_size == 0)
+        reason = "the file is empty";
+    else
+        mapping = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (mapping == MAP_FAILED)
+        reason = strerror(errno);
     close(descriptor);
-    if (input->mapping != MAP_FAILED)
-        return true;
-    input->mapping = NULL;
-    return complain_of_input(error, path, strerror(reason));
+    if (reason)
+        return file_error(error, path, reason);
+    input->mapping = mapping;
+    input->mapping_bytes = (size_t)status.st_size;
+    return true;
 }
 
 static bool sidecar_understand(const msgpack_object *object, const char *path,
@@ -87,11 +82,11 @@ static bool sidecar_understand(const msgpack_object *object, const char *path,
     const msgpack_object *shape = object_find(object, "shape"),
                          *dtype = object_find(object, "dtype");
     if (!shape || !shape_from_list(shape, array))
-        return complain_of_input(error, path, "\"shape\" must be a list of 1 to 8 whole numbers");
+        return file_error(error, path, "\"shape\" must be a list of 1 to 8 whole numbers");
     if (!dtype || dtype_given)
         return true;
     return dtype_read(object_quote(dtype).text, &array->dtype) ||
-           complain_of_input(error, path, "\"dtype\" must be \"float32\" or \"float64\"");
+           file_error(error, path, "\"dtype\" must be \"float32\" or \"float64\"");
 }
 
 enum { SIDECAR_BYTES = 4096 };
@@ -106,18 +101,18 @@ static bool sidecar_read(const char *path, struct fdclient_array *array, bool dt
         return true;
     FILE *file = fopen(name, "re");
     if (!file)
-        return errno == ENOENT || complain_of_input(error, name, strerror(errno));
+        return errno == ENOENT || file_error(error, name, strerror(errno));
     const size_t length = fread(text, 1, sizeof text, file);
     fclose(file);
     if (length == sizeof text)
-        return complain_of_input(error, name, "too long to be the description of a field");
+        return file_error(error, name, "too long to be the description of a field");
     *found = true;
     msgpack_zone *zone = msgpack_zone_new(MSGPACK_ZONE_CHUNK_SIZE);
     msgpack_object object;
     const char *reason;
     const bool read = json_read(text, length, zone, &object, &reason)
                           ? sidecar_understand(&object, name, array, dtype_given, error)
-                          : complain_of_input(error, name, reason);
+                          : file_error(error, name, reason);
     msgpack_zone_free(zone);
     return read;
 }

@@ -16,11 +16,6 @@ struct bytes {
     size_t count;
 };
 
-static bool complain_of_output(struct fdclient_error *error, const char *path, int reason)
-{
-    return error_set(error, "FILE", "", "%.150s: %s", path, strerror(reason));
-}
-
 /* Where the extension of a path begins: its last dot, or its end. */
 static size_t stem_of(const char *path)
 {
@@ -86,19 +81,19 @@ bool output_check(const char *path, struct fdclient_error *error)
                          "no other format's) and - for standard output; got '%.100s'",
                          path);
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
-        return complain_of_output(error, path, EISDIR);
+        return file_error(error, path, strerror(EISDIR));
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
-        return access(path, W_OK) == 0 || complain_of_output(error, path, errno);
+        return access(path, W_OK) == 0 || file_error(error, path, strerror(errno));
     char *place = real_place(path);
     if (!place)
-        return complain_of_output(error, path, ENOMEM);
+        return file_error(error, path, strerror(ENOMEM));
     char *slash = strrchr(place, '/');
     if (slash)
         slash[slash == place] = '\0';
     const bool can = access(slash ? place : ".", W_OK | X_OK) == 0;
     const int reason = errno;
     free(place);
-    return can || complain_of_output(error, path, reason);
+    return can || file_error(error, path, strerror(reason));
 }
 
 static bool write_all(int descriptor, const struct bytes *parts, int count)
@@ -131,7 +126,7 @@ static bool replace_file(const char *path, const struct bytes *parts, int count,
     char *place = real_place(path), *temporary = NULL;
     if (!place || asprintf(&temporary, "%s.XXXXXX", place) < 0) {
         free(place);
-        return complain_of_output(error, path, ENOMEM);
+        return file_error(error, path, strerror(ENOMEM));
     }
     const int descriptor = mkostemp(temporary, O_CLOEXEC);
     bool good = descriptor >= 0 && fchmod(descriptor, mode_for(place)) == 0 &&
@@ -149,7 +144,7 @@ static bool replace_file(const char *path, const struct bytes *parts, int count,
         unlink(temporary);
     free(temporary);
     free(place);
-    return good || complain_of_output(error, path, reason);
+    return good || file_error(error, path, strerror(reason));
 }
 
 static bool write_device(const char *path, const struct bytes *parts, int count,
@@ -160,7 +155,7 @@ static bool write_device(const char *path, const struct bytes *parts, int count,
     const int reason = errno;
     if (descriptor >= 0)
         close(descriptor);
-    return good || complain_of_output(error, path, reason);
+    return good || file_error(error, path, strerror(reason));
 }
 
 static bool sidecar_write(const char *path, const struct fdclient_array *array,
@@ -171,7 +166,7 @@ static bool sidecar_write(const char *path, const struct fdclient_array *array,
                                 shape_text(array->dimensions, array->shape, ", ", shape),
                                 dtype_text(array->dtype));
     if (asprintf(&name, "%s.json", path) < 0)
-        return complain_of_output(error, path, ENOMEM);
+        return file_error(error, path, strerror(ENOMEM));
     const bool written = replace_file(name, &(struct bytes){text, (size_t)length}, 1, error);
     free(name);
     return written;
@@ -185,7 +180,7 @@ bool output_write(const char *path, bool as_npy, const struct fdclient_array *ar
                                   {array->data, (size_t)shape_bytes(array)}};
     if (strcmp(path, "-") == 0)
         return write_all(STDOUT_FILENO, parts, 2) ||
-               complain_of_output(error, "standard output", errno);
+               file_error(error, "standard output", strerror(errno));
     if (is_device(path))
         return write_device(path, parts, 2, error);
     return replace_file(path, parts, 2, error) && (as_npy || sidecar_write(path, array, error));
