@@ -3,17 +3,16 @@
 #include <math.h>
 #include <string.h>
 
-/* A string, or a bin, which has the same layout. */
-static bool is_bytes(const msgpack_object *object)
+bool object_is_text(const msgpack_object *object)
 {
     return object->type == MSGPACK_OBJECT_STR || object->type == MSGPACK_OBJECT_BIN;
 }
 
 bool object_bytes(const msgpack_object *object, const char **bytes, uint32_t *length)
 {
-    if (!is_bytes(object))
+    if (!object_is_text(object))
         return false;
-    *bytes = object->via.str.ptr;
+    *bytes = object->via.str.ptr; /* a bin has the same layout */
     *length = object->via.str.size;
     return true;
 }
@@ -21,7 +20,7 @@ bool object_bytes(const msgpack_object *object, const char **bytes, uint32_t *le
 bool object_is(const msgpack_object *object, const char *text)
 {
     const msgpack_object_str *str = &object->via.str;
-    if (!is_bytes(object))
+    if (!object_is_text(object))
         return false;
     if (str->size == 0)
         return *text == '\0';

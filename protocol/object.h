@@ -11,6 +11,9 @@
 /* failure_set() with the most frequent code. */
 #define invalid_argument(failure, ...) failure_set(failure, STATUS_INVALID_ARGUMENT, __VA_ARGS__)
 
+/* Is it a str or a bin? */
+bool object_is_text(const msgpack_object *object);
+
 /* The bytes of a str or bin, not terminated. False for any other type. */
 bool object_bytes(const msgpack_object *object, const char **bytes, uint32_t *length);
 

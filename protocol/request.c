@@ -41,9 +41,7 @@ bool request_decode(const msgpack_object *object, struct request *request, bool 
     *has_msgid = true;
     if (count != 4)
         return malformed(failure, "a request is [0, msgid, method, [params]]");
-    const char *name;
-    uint32_t length;
-    if (!object_bytes(&items[2], &name, &length))
+    if (!object_is_text(&items[2]))
         return malformed(failure, "a request's method must be a string");
     if (!request_find_method(&items[2], request, failure))
         return false;

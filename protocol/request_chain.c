@@ -83,13 +83,6 @@ static bool read_source(const msgpack_object *value, const struct request_chain 
                                                  object_quote(value).text);
 }
 
-static bool is_text(const msgpack_object *value)
-{
-    const char *bytes;
-    uint32_t length;
-    return object_bytes(value, &bytes, &length);
-}
-
 /* An ARRAY, a name, or a map of them by axis. */
 static bool read_f(const msgpack_object *value, const struct request_chain *chain,
                    struct request_link *link, struct failure *failure)
@@ -97,11 +90,11 @@ static bool read_f(const msgpack_object *value, const struct request_chain *chai
     static const char *const axes[] = {"x", "y", "z", NULL};
     const msgpack_object *values[AXIS_COUNT];
     struct arrays *const f = &link->request.f;
-    if (is_text(value))
+    if (object_is_text(value))
         return read_source(value, chain, &link->source[0], failure);
     for (int a = 0; a < AXIS_COUNT; a++) {
         values[a] = object_find(value, axes[a]);
-        f->is_vector = f->is_vector || (values[a] && is_text(values[a]));
+        f->is_vector = f->is_vector || (values[a] && object_is_text(values[a]));
     }
     if (!f->is_vector)
         return arrays_read(value, "f", f, failure);
@@ -111,7 +104,7 @@ static bool read_f(const msgpack_object *value, const struct request_chain *chai
     for (int a = 0; a < AXIS_COUNT; a++) {
         f->at[a].kind = values[a] ? ARRAY_FIELD : ARRAY_NONE;
         if (values[a] &&
-            !(is_text(values[a])
+            !(object_is_text(values[a])
                   ? read_source(values[a], chain, &link->source[a], failure)
                   : array_read(values[a], arrays_place(f, "f", a).text, &f->at[a], failure)))
             return false;
@@ -183,7 +176,7 @@ static bool read_answers(const msgpack_object *value, struct request_chain *chai
     chain->answer[0] = (struct request_answer){chain->count - 1, last->request.out};
     if (!value)
         return true;
-    if (is_text(value) && last->request.out != OUT_INLINE)
+    if (object_is_text(value) && last->request.out != OUT_INLINE)
         return invalid_argument(failure, "out",
                                 "out of the chain must be left out: its last op has one already");
     if (read_answer(value, &chain->answer[0].kind))

@@ -37,10 +37,8 @@ static bool is_operator(const struct request *request)
 static bool read_out(const msgpack_object *value, struct request *request, struct failure *failure)
 {
     const bool computes = is_operator(request);
-    const char *bytes;
-    uint32_t length;
     if (request->method == METHOD_CHAIN || /* it names ops, which may come after it, or itself */
-        (request->is_link && object_bytes(value, &bytes, &length))) {
+        (request->is_link && object_is_text(value))) {
         request->late_out = value;
         return true;
     }
