@@ -1,8 +1,10 @@
-/* Intrusive doubly linked lists. A list head is a link whose neighbours are the ends. */
+/* Intrusive doubly linked lists. A list head is a link whose neighbours are the ends. Zeroed, it is
+ * an empty list, and a zeroed link is in none. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct list {
     struct list *prev, *next;
@@ -15,13 +17,26 @@ static inline void list_init(struct list *list)
     list->prev = list->next = list;
 }
 
+/* The first link and the last; of an empty list both are the list itself. */
+static inline struct list *list_begin(const struct list *list)
+{
+    return list->next ? list->next : (struct list *)(uintptr_t)list;
+}
+
+static inline struct list *list_last(const struct list *list)
+{
+    return list->prev ? list->prev : (struct list *)(uintptr_t)list;
+}
+
 static inline bool list_empty(const struct list *list)
 {
-    return list->next == list;
+    return list_begin(list) == list;
 }
 
 static inline void list_push(struct list *list, struct list *link)
 {
+    if (!list->next)
+        list_init(list);
     link->prev = list->prev;
     link->next = list;
     list->prev->next = link;
@@ -30,12 +45,14 @@ static inline void list_push(struct list *list, struct list *link)
 
 static inline void list_push_front(struct list *list, struct list *link)
 {
-    list_push(list->next, link);
+    list_push(list_begin(list), link);
 }
 
 /* A removed link is a list of its own, so removing it twice is harmless. */
 static inline void list_remove(struct list *link)
 {
+    if (!link->next)
+        return;
     link->prev->next = link->next;
     link->next->prev = link->prev;
     list_init(link);
@@ -46,6 +63,8 @@ static inline void list_move(struct list *from, struct list *to)
 {
     if (list_empty(from))
         return;
+    if (!to->next)
+        list_init(to);
     from->prev->next = to;
     from->next->prev = to->prev;
     to->prev->next = from->next;
@@ -53,7 +72,7 @@ static inline void list_move(struct list *from, struct list *to)
     list_init(from);
 }
 
-static inline struct list *list_first(struct list *list)
+static inline struct list *list_first(const struct list *list)
 {
     return list_empty(list) ? NULL : list->next;
 }
@@ -80,7 +99,7 @@ static inline void *list_entry(struct list *link, size_t offset)
 #define LIST_DRAIN(type, name, list, member)                                                       \
     for (type * name; (name = LIST_TAKE(list, type, member));)
 #define LIST_EACH(type, name, list, member)                                                        \
-    for (type *name = LIST_ENTRY((list)->next, type, member), *name##_next;                        \
+    for (type *name = LIST_ENTRY(list_begin(list), type, member), *name##_next;                    \
          &name->member != (list) &&                                                                \
          (name##_next = LIST_ENTRY(name->member.next, type, member), true);                        \
          name = name##_next)

@@ -135,7 +135,6 @@ bool device_copy_begin(struct device_copy **copy, struct field *from, uint64_t f
         .waiter = {.user = from->user, .share = SHARE_UPLOAD, .count = 1, .ready = on_slab},
         .ended = ended,
         .context = context};
-    list_init(&new->waiter.link);
     if (!go_on(new))
         end(new, false);
     return true;

@@ -126,7 +126,6 @@ static struct field *new_field(struct device *device, struct user *user,
     field->type = *type;
     field->memory = *memory;
     field->references = 1;
-    list_init(&field->accesses);
     list_push(&device->arrays, &field->device_link);
     charge(field, 1);
     if (!device->group)

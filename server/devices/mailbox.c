@@ -23,8 +23,6 @@ bool mailbox_open(struct device *device)
     mailbox->descriptor = -1;
     mailbox->bytes = bytes;
     mailbox->slot = slots;
-    list_init(&mailbox->free);
-    list_init(&mailbox->waiting);
     for (uint32_t i = 0; i < MAILBOX_SLOTS; i++) {
         slots[i].number = i;
         slots[i].mailbox = mailbox;
@@ -80,8 +78,7 @@ void mailbox_wait(struct device *device, struct slab_waiter *waiter)
 
 static void wake_all(struct mailbox *mailbox)
 {
-    struct list woken;
-    list_init(&woken);
+    struct list woken = {0};
     list_move(&mailbox->waiting, &woken);
     LIST_DRAIN (struct slab_waiter, waiter, &woken, link)
         waiter->ready(waiter);

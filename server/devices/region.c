@@ -144,11 +144,8 @@ void region_begin(struct region *region, struct device *device)
     charge(region, 1);
     region->registering = true;
     region->owner->answers_due++;
-    list_init(&region->uses);
-    for (uint32_t i = 0; i < region->count; i++) {
+    for (uint32_t i = 0; i < region->count; i++)
         region->mapping[i].region = region;
-        list_init(&region->mapping[i].link);
-    }
     ask(region, device); /* once its blocks are there */
     list_push(&region->user->region_list, &region->user_link);
     list_push(&region->owner->regions, &region->owner_link);
@@ -187,7 +184,7 @@ static bool register_is_lost(const struct region *region, const struct device *d
 void region_worker_gone(struct device *device)
 {
     /* One that goes is answered, and an answer may make others go: the scan begins anew. */
-    for (struct list *link = device->regions.next; link != &device->regions;) {
+    for (struct list *link = list_begin(&device->regions); link != &device->regions;) {
         struct region *region = LIST_ENTRY(link, struct mapping, link)->region;
         const bool is_lost = register_is_lost(region, device), goes = is_lost || may_go(region);
         if (is_lost)
@@ -202,8 +199,7 @@ void region_worker_gone(struct device *device)
  * since there may be many, and any of them may end meanwhile. settle() is to follow. */
 static void end_waits(struct region *region)
 {
-    struct list uses;
-    list_init(&uses);
+    struct list uses = {0};
     list_move(&region->uses, &uses);
     region->busy = true;
     LIST_DRAIN (struct region_use, use, &uses, link) {

@@ -440,14 +440,8 @@ void connection_open(struct io *io, int descriptor)
     setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
     connection->client =
         (struct client){.jobs = io->jobs, .user = connection->user, .outbox = &connection->outbox};
-    list_init(&connection->client.tasks);
-    list_init(&connection->client.exports);
-    list_init(&connection->changed_link);
-    list_init(&connection->again_link);
     connection->regions =
         (struct region_owner){.user = connection->user, .answer = message_region_answered};
-    list_init(&connection->regions.regions);
-    list_init(&connection->bounds.link);
     upload_init(&connection->upload, &connection->client, io->drop_buffer, on_resume);
     outbox_init(&connection->outbox, io, connection->user, descriptor);
     list_push(&io->connections, &connection->link);

@@ -66,8 +66,7 @@ static void *run_io_thread(void *context)
 
 static void hand_back(struct io_threads *io_threads)
 {
-    struct list ended;
-    list_init(&ended);
+    struct list ended = {0};
     pthread_mutex_lock(&io_threads->mutex);
     list_move(&io_threads->ended, &ended);
     pthread_mutex_unlock(&io_threads->mutex);
@@ -89,9 +88,6 @@ static void on_back(uv_async_t *handle)
 bool io_threads_open(struct io_threads *io_threads, uv_loop_t *loop, uint32_t count)
 {
     memset(io_threads, 0, sizeof *io_threads);
-    list_init(&io_threads->waiting);
-    list_init(&io_threads->ended);
-    list_init(&io_threads->spare);
     if (uv_async_init(loop, &io_threads->back, on_back) != 0)
         return false;
     io_threads->loop = loop;

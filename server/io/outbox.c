@@ -17,12 +17,8 @@ void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int so
     outbox->user = user;
     outbox->socket = socket;
     outbox->window = REPLY_WINDOW_LEAST;
-    list_init(&outbox->staging);
-    list_init(&outbox->loading);
-    list_init(&outbox->ready);
     outbox->waiter = (struct slab_waiter){
         .user = user, .share = SHARE_REPLY, .count = 1, .ready = staging_on_waiter};
-    list_init(&outbox->waiter.link);
 }
 
 bool reply_started(const struct reply *reply)
@@ -94,7 +90,6 @@ static struct reply *reply_new(struct outbox *outbox, uint32_t window)
         bytes, &spare.reply, sizeof(struct reply) + REPLY_WINDOW * sizeof(struct piece));
     if (!reply)
         return NULL;
-    list_init(&reply->link);
     reply->outbox = outbox;
     reply->arena = outbox->arena;
     reply->user = outbox->user;
@@ -163,10 +158,9 @@ static void push_answer(struct outbox *outbox, const struct answer *answer, stru
 static bool append_control(struct outbox *outbox, const msgpack_sbuffer *message)
 {
     enum { APPENDED_MOST = 4 << 10 };
-    struct reply *last =
-        list_empty(&outbox->ready) ? NULL : LIST_ENTRY(outbox->ready.prev, struct reply, link);
-    if (!last || last->parts || last->task || outbox->sending_bytes || !message->size ||
-        last->text.size + message->size > APPENDED_MOST ||
+    struct reply *last = LIST_ENTRY(list_last(&outbox->ready), struct reply, link);
+    if (list_empty(&outbox->ready) || last->parts || last->task || outbox->sending_bytes ||
+        !message->size || last->text.size + message->size > APPENDED_MOST ||
         msgpack_sbuffer_write(&last->text, message->data, message->size) != 0)
         return false;
     last->head_bytes += message->size;

@@ -9,7 +9,7 @@
 static size_t report_length_of(const struct list *list)
 {
     size_t n = 0;
-    for (const struct list *link = list->next; link != list; link = link->next)
+    for (const struct list *link = list_begin(list); link != list; link = link->next)
         n++;
     return n;
 }

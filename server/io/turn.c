@@ -177,8 +177,7 @@ static bool serve_slice(struct io *io, struct user *user, uint64_t *now_ns)
 static void serve_users(struct io *io)
 {
     struct turn *turn = &io->turn;
-    struct list served;
-    list_init(&served);
+    struct list served = {0};
     uint64_t now_ns = uv_hrtime();
     const uint64_t end_ns = now_ns + TURN_NS;
     while (now_ns < end_ns && !list_empty(&turn->ready)) {
@@ -271,9 +270,6 @@ static void on_end(uv_prepare_t *handle)
 void turn_open(struct io *io)
 {
     struct turn *turn = &io->turn;
-    list_init(&io->changed);
-    list_init(&io->closed);
-    list_init(&turn->ready);
     turn->cores = uv_available_parallelism();
     uv_prepare_init(io->loop, &turn->end);
     turn->end.data = io;

@@ -33,7 +33,6 @@ static void on_timer(uv_timer_t *timer)
 
 void deadlines_open(struct deadlines *deadlines, uv_loop_t *loop)
 {
-    list_init(&deadlines->list);
     uv_timer_init(loop, &deadlines->timer);
     deadlines->timer.data = deadlines;
 }
@@ -44,17 +43,11 @@ void deadlines_close(struct deadlines *deadlines)
         uv_close((uv_handle_t *)&deadlines->timer, NULL);
 }
 
-void deadline_init(struct deadline *deadline, void (*passed)(struct deadline *deadline))
-{
-    list_init(&deadline->link);
-    deadline->passed = passed;
-}
-
 void deadline_set(struct deadlines *deadlines, struct deadline *deadline, uint64_t at_ns)
 {
     deadline->at_ns = at_ns;
     /* From the end: most are set for as long as those before them. */
-    struct list *after = deadlines->list.prev;
+    struct list *after = list_last(&deadlines->list);
     while (after != &deadlines->list && LIST_ENTRY(after, struct deadline, link)->at_ns > at_ns)
         after = after->prev;
     list_push_front(after, &deadline->link);

@@ -20,7 +20,6 @@ void deadlines_open(struct deadlines *deadlines, uv_loop_t *loop);
 void deadlines_close(struct deadlines *deadlines);
 
 /* passed() is called once, at `at_ns` or up to a millisecond later, unless it is forgotten before.
- * To forget one that is not set is harmless, once it was made with deadline_init(). */
-void deadline_init(struct deadline *deadline, void (*passed)(struct deadline *deadline));
+ * To forget one that is not set is harmless. */
 void deadline_set(struct deadlines *deadlines, struct deadline *deadline, uint64_t at_ns);
 void deadline_forget(struct deadline *deadline);

@@ -199,7 +199,6 @@ static struct script *new_script(struct task *task, uint64_t actions, struct fai
         failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
         return NULL;
     }
-    list_init(&script->access.link);
     return task->script = script;
 }
 

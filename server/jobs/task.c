@@ -377,7 +377,7 @@ static void out_of_time(struct deadline *deadline)
 
 void task_drain(struct device *device, bool late)
 {
-    struct list *link = device->tasks.next;
+    struct list *link = list_begin(&device->tasks);
     while (link != &device->tasks) {
         struct task *task = LIST_ENTRY(link, struct task, device_link);
         link = link->next;
@@ -439,11 +439,8 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
     set_answers(task, request);
     for (uint32_t k = 0; k < count; k++)
         task->op[k].task = task;
-    list_init(&task->small_waiter.link);
-    list_init(&task->granted_link);
-    entry_init(&task->entry);
     task->entry.begin = task_begin_run;
-    deadline_init(&task->deadline, out_of_time);
+    task->deadline.passed = out_of_time;
     return task;
 }
 

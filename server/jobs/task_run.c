@@ -261,7 +261,6 @@ void task_begin(struct task *task)
 {
     task->small_waiter = (struct slab_waiter){
         .user = task->user, .share = SHARE_UPLOAD, .count = 1, .ready = on_slab};
-    list_init(&task->small_waiter.link);
     on_slab(&task->small_waiter);
 }
 
@@ -419,8 +418,7 @@ static void device_lost(struct task *task)
 /* A failing task leaves the list, and its answer may make others leave; none comes back. */
 static void on_worker_lost(struct device *device)
 {
-    struct list doomed;
-    list_init(&doomed);
+    struct list doomed = {0};
     list_move(&device->tasks, &doomed);
     LIST_DRAIN (struct task, task, &doomed, device_link) {
         list_push(&device->tasks, &task->device_link);

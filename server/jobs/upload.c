@@ -58,7 +58,6 @@ void upload_init(struct upload *upload, struct client *client, void *dropped,
     upload->resume = resume;
     upload->waiter = (struct slab_waiter){
         .user = client->user, .share = SHARE_UPLOAD, .count = 1, .ready = on_slab};
-    list_init(&upload->waiter.link);
 }
 
 void upload_flush(struct upload *upload)

@@ -286,21 +286,16 @@ static void init(struct server *server)
                                        .users = &server->users,
                                        .events = &events,
                                        .arena.descriptor = -1};
-    list_init(&server->devices.list);
     nodes_init(&server->devices.nodes);
     server->users.config = &server->config;
-    list_init(&server->users.list);
     server->jobs = (struct jobs){.config = &server->config,
                                  .users = &server->users,
                                  .devices = &server->devices,
                                  .calls = &outbox_calls};
-    list_init(&server->jobs.granted);
     server->io.loop = &server->loop;
     server->io.config = &server->config;
     server->io.jobs = &server->jobs;
     server->io.started_ns = uv_hrtime();
-    list_init(&server->io.connections);
-    list_init(&server->io.listeners);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* until there is something to reload */
     uv_loop_init(&server->loop);

@@ -16,9 +16,6 @@ enum { SLABS_LEAST = 256, SLAB_BYTES_MOST = 1 << 20 };
 bool arena_open(struct arena *arena, uint64_t bytes)
 {
     memset(arena, 0, sizeof *arena);
-    list_init(&arena->free);
-    for (int share = 0; share < SHARE_COUNT; share++)
-        list_init(&arena->queues[share]);
     /* Large slabs make large copies; at least 256 of them keep many users moving. */
     arena->slab_bytes = 1 << 16;
     while (arena->slab_bytes < SLAB_BYTES_MOST && bytes / (arena->slab_bytes * 2) >= SLABS_LEAST)
@@ -150,22 +147,13 @@ void arena_release(struct arena *arena, struct slab *slab)
     serve_waiters(arena);
 }
 
-void arena_init_queues(struct slab_queue queues[SHARE_COUNT], struct user *user)
-{
-    for (int share = 0; share < SHARE_COUNT; share++) {
-        queues[share].user = user;
-        list_init(&queues[share].link);
-        for (int i = 0; i < SLABS_AT_ONCE; i++)
-            list_init(&queues[share].waiting[i]);
-    }
-}
-
 void arena_wait(struct arena *arena, struct slab_waiter *waiter)
 {
     struct slab_queue *queue = &waiter->user->slab_queues[waiter->share];
     if (!list_empty(&waiter->link))
         return;
     waiter->arrival = ++arena->arrivals;
+    queue->user = waiter->user;
     list_push(&queue->waiting[waiter->count - 1], &waiter->link);
     if (list_empty(&queue->link))
         list_push(&arena->queues[waiter->share], &queue->link);

@@ -77,9 +77,6 @@ bool arena_take(struct arena *arena, struct user *user, enum share share, uint32
                 struct slab **slabs);
 void arena_release(struct arena *arena, struct slab *slab);
 
-/* Make a new user's queues. */
-void arena_init_queues(struct slab_queue queues[SHARE_COUNT], struct user *user);
-
 /* Wait; a waiter that waits already stays where it is. arena_forget() is harmless on one that does
  * not. */
 void arena_wait(struct arena *arena, struct slab_waiter *waiter);

@@ -16,21 +16,11 @@ enum { MEMORY = 8 };
 void schedule_init(struct schedule *schedule, uint64_t (*clock)(void))
 {
     *schedule = (struct schedule){.clock = clock};
-    list_init(&schedule->flows);
-}
-
-void flow_init(struct flow *flow)
-{
-    *flow = (struct flow){0};
-    list_init(&flow->link);
-    for (int i = 0; i < LENGTHS; i++)
-        list_init(&flow->waiting[i]);
 }
 
 void entry_init(struct entry *entry)
 {
     *entry = (struct entry){0};
-    list_init(&entry->link);
 }
 
 static double flow_work_of(const struct job *job)
@@ -162,8 +152,7 @@ static uint32_t handed_by(const struct flow *flow)
 static struct flow *only_flow(const struct schedule *schedule)
 {
     const struct list *const flows = &schedule->flows;
-    const bool one = flows->next != flows && flows->next == flows->prev;
-    return one ? LIST_ENTRY(flows->next, struct flow, link) : NULL;
+    return list_begin(flows) == list_last(flows) ? LIST_FIRST(flows, struct flow, link) : NULL;
 }
 
 /* Count the time in which the flow had the device alone for its jobs that are not short, until now.
@@ -202,7 +191,7 @@ void schedule_add(struct schedule *schedule, struct flow *flow, struct entry *en
         flow->start_ns = schedule->now_ns;
     /* From the end: most come in the order in which they go. */
     struct list *const waiting = &flow->waiting[length_of(entry)];
-    struct list *after = waiting->prev;
+    struct list *after = list_last(waiting);
     while (after != waiting && goes_before(entry, LIST_ENTRY(after, struct entry, link)))
         after = after->prev;
     list_push_front(after, &entry->link);
@@ -258,9 +247,8 @@ static struct entry *next_of(const struct schedule *schedule, const struct flow 
 {
     struct entry *next = NULL;
     for (int length = 0; length < LENGTHS; length++) {
-        const struct list *waiting = &flow->waiting[length];
-        struct entry *first = LIST_ENTRY(waiting->next, struct entry, link);
-        if (!list_empty(waiting) && (!next || goes_before(first, next)) &&
+        struct entry *first = LIST_FIRST(&flow->waiting[length], struct entry, link);
+        if (first && (!next || goes_before(first, next)) &&
             may_go(schedule, flow, (enum length)length))
             next = first;
     }

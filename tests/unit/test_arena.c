@@ -20,8 +20,6 @@ static int open_arena(void **state)
     memset(&second, 0, sizeof second);
     first.uid = 1000;
     second.uid = 1001;
-    arena_init_queues(first.slab_queues, &first);
-    arena_init_queues(second.slab_queues, &second);
     return arena_open(&arena, ARENA_BYTES) ? 0 : -1;
 }
 
@@ -151,7 +149,6 @@ static void wait_for(struct waiting *waiting, struct user *user, uint32_t count)
 {
     waiting->waiter = (struct slab_waiter){
         .user = user, .share = SHARE_UPLOAD, .count = count, .ready = on_ready};
-    list_init(&waiting->waiter.link);
     arena_wait(&arena, &waiting->waiter);
 }
 

@@ -29,10 +29,8 @@ static void on_passed(struct deadline *deadline)
 static int open_loop(void **state)
 {
     passed_count = 0;
-    for (int i = 0; i < COUNT; i++) {
-        items[i] = (struct item){.number = i};
-        deadline_init(&items[i].deadline, on_passed);
-    }
+    for (int i = 0; i < COUNT; i++)
+        items[i] = (struct item){.number = i, .deadline.passed = on_passed};
     if (uv_loop_init(&loop) != 0)
         return -1;
     deadlines_open(&deadlines, &loop);

@@ -103,18 +103,14 @@ static int open_devices(void **state)
 {
     config = (struct config){.max_regions = 10, .region_memory = 1 << 20};
     users = (struct users){.config = &config, .descriptors = 1000};
-    list_init(&users.list);
     user = test_calloc(1, sizeof *user);
     user->users = &users;
-    list_init(&user->region_list);
     owner = (struct region_owner){.user = user, .answer = on_answer};
-    list_init(&owner.regions);
     devices = (struct devices){
         .loop = &loop, .config = &config, .users = &users, .events = &events, .count = DEVICES};
     for (uint32_t i = 0; i < DEVICES; i++) {
         device[i] = (struct device){.devices = &devices, .number = i, .state = DEVICE_READY};
         snprintf(device[i].name, sizeof device[i].name, "cuda:%u", i);
-        list_init(&device[i].regions);
         maps[i] = unmaps[i] = 0;
     }
     memset(job, 0, sizeof job);

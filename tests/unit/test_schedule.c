@@ -40,8 +40,7 @@ static uint64_t clock_of_the_device(void)
 static int begin(void **state)
 {
     schedule_init(&schedule, clock_of_the_device);
-    for (int u = 0; u < USERS; u++)
-        flow_init(&flows[u]);
+    memset(flows, 0, sizeof flows);
     memset(served_ns, 0, sizeof served_ns);
     memset(waited_ns, 0, sizeof waited_ns);
     memset(ended, 0, sizeof ended);
@@ -62,7 +61,6 @@ static struct work *add(int user, int priority, int64_t cost_ns, int64_t takes_n
 {
     struct work *work = calloc(1, sizeof *work);
     assert_non_null(work);
-    entry_init(&work->entry);
     work->entry.priority = priority;
     work->entry.arrival = ++arrivals;
     work->entry.cost_ns = cost_ns;
@@ -141,7 +139,6 @@ TEST(a_users_jobs_go_by_priority_then_in_the_order_they_came, begin, end)
 TEST(one_that_came_before_but_was_ready_later_goes_first, begin, end)
 {
     struct work *first = calloc(1, sizeof *first);
-    entry_init(&first->entry);
     first->entry.arrival = ++arrivals;
     first->entry.cost_ns = first->takes_ns = MS;
     added[0]++;
@@ -428,9 +425,7 @@ TEST(estimates_follow_what_jobs_have_taken, begin, end)
 {
     const struct job small = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, 64, 64, 64, 8);
     const struct job large = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, 512, 512, 512, 8);
-    struct flow flow, other;
-    flow_init(&flow);
-    flow_init(&other);
+    struct flow flow = {0}, other = {0};
     const int64_t guess_ns = schedule_estimate(&other, &large);
     struct job steps = diffusion_of(DTYPE_F32, 512, 512, 512, 8, 1);
     assert_true(schedule_estimate(&flow, &large) > 10 * MS); /* a guess, on the long side */
@@ -483,8 +478,7 @@ TEST(a_plan_counts_until_it_was_made, begin, end)
 
 TEST(no_figure_is_too_large, begin, end)
 {
-    struct flow flow;
-    flow_init(&flow);
+    struct flow flow = {0};
     const uint64_t n = 1 << 16;
     const struct job job = diffusion_of(DTYPE_F32, n, n, n, 8, UINT64_C(1) << 40);
     const int64_t most_ns = schedule_estimate(&flow, &job);
