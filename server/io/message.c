@@ -58,15 +58,14 @@ static bool call_at_once(struct connection *connection, struct request *request,
 static bool answer_at_once(struct connection *connection, struct request *request,
                            struct failure *failure)
 {
-    msgpack_sbuffer message;
-    msgpack_packer packer;
-    reply_buffer_init(&message, &packer);
-    reply_write_begin(&packer, request->msgid);
-    const bool ok = call_at_once(connection, request, &packer, failure);
+    struct answer answer;
+    answer_init(&answer);
+    reply_write_begin(&answer.packer, request->msgid);
+    const bool ok = call_at_once(connection, request, &answer.packer, failure);
     if (ok)
-        outbox_push(&connection->outbox, request->msgid, &message, NULL);
+        outbox_push(&connection->outbox, request->msgid, &answer, NULL);
     else
-        msgpack_sbuffer_destroy(&message);
+        msgpack_sbuffer_destroy(&answer.text);
     return ok;
 }
 
@@ -92,20 +91,19 @@ void message_region_answered(struct region_owner *owner, uint64_t msgid,
                              const struct region *region, const struct failure *failure)
 {
     struct connection *connection = LIST_ENTRY(owner, struct connection, regions);
-    msgpack_sbuffer message;
-    msgpack_packer packer;
+    struct answer answer;
     if (failure) {
         outbox_push_failure(&connection->outbox, msgid, NULL, failure);
         return;
     }
-    reply_buffer_init(&message, &packer);
-    reply_write_begin(&packer, msgid);
-    msgpack_pack_map(&packer, region ? 2 : 0);
+    answer_init(&answer);
+    reply_write_begin(&answer.packer, msgid);
+    msgpack_pack_map(&answer.packer, region ? 2 : 0);
     if (region) {
-        reply_write_count(&packer, "region", region->id);
-        reply_write_flag(&packer, "writable", region->writable);
+        reply_write_count(&answer.packer, "region", region->id);
+        reply_write_flag(&answer.packer, "writable", region->writable);
     }
-    outbox_push(&connection->outbox, msgid, &message, NULL);
+    outbox_push(&connection->outbox, msgid, &answer, NULL);
 }
 
 void message_fail(struct connection *connection, enum status status, const char *text)

@@ -46,18 +46,11 @@ static void reply_count(struct reply *reply)
     memory_recount(reply->user, &reply->counted_bytes, reply->own_bytes + reply->text.alloc);
 }
 
-static void reply_release_fields(struct reply *reply)
+void reply_free(struct reply *reply)
 {
     for (uint32_t i = 0; i < reply->parts; i++)
         field_release(reply->part[i].field);
-    reply->parts = 0;
     field_release(reply->exported);
-    reply->exported = NULL;
-}
-
-void reply_free(struct reply *reply)
-{
-    reply_release_fields(reply);
     memory_release(reply->user, reply->counted_bytes);
     msgpack_sbuffer_destroy(&reply->text);
     free(reply);
@@ -123,36 +116,6 @@ static msgpack_sbuffer pack_out_of_memory(uint64_t msgid)
     return text;
 }
 
-/* An answer or a snapshot; its text is taken over, and its fields are referenced. */
-static void push_answer(struct outbox *outbox, const struct answer *answer, struct task *task)
-{
-    struct reply *reply = reply_new(outbox, answer->parts ? REPLY_WINDOW : 0);
-    msgpack_sbuffer text = answer->text;
-    if (!reply || !text.size) {
-        outbox->broken = true; /* it cannot be told anything any more */
-        msgpack_sbuffer_destroy(&text);
-        free(reply);
-        return;
-    }
-    const uint32_t parts = reply->parts = answer->parts;
-    for (uint32_t i = 0; i < parts; i++) {
-        reply->part[i] = answer->part[i];
-        reply->bytes += field_reference(answer->part[i].field)->type.bytes;
-    }
-    if (answer->exported)
-        reply->exported = field_reference(answer->exported);
-    reply->text = text;
-    reply->head_bytes = parts ? answer->part[0].text_end : text.size;
-    reply_enter(reply, parts ? &outbox->staging : &outbox->ready);
-    if (task) {
-        reply->task = task;
-        reply->msgid = task->msgid;
-        task->reply = reply;
-    }
-    connection_changed(outbox);
-    staging_go_on(outbox);
-}
-
 /* Text behind text that waits already, so that many small replies take no more than their bytes.
  * False: there is none that it may stand behind. */
 static bool append_control(struct outbox *outbox, const msgpack_sbuffer *message)
@@ -169,37 +132,58 @@ static bool append_control(struct outbox *outbox, const msgpack_sbuffer *message
     return true;
 }
 
-void outbox_push(struct outbox *outbox, uint64_t msgid, msgpack_sbuffer *message, struct task *task)
+void outbox_push(struct outbox *outbox, uint64_t msgid, const struct answer *answer,
+                 struct task *task)
 {
-    if (!task && append_control(outbox, message)) {
-        msgpack_sbuffer_destroy(message);
+    msgpack_sbuffer text = answer->text.size ? answer->text : pack_out_of_memory(msgid);
+    if (!task && append_control(outbox, &text)) {
+        msgpack_sbuffer_destroy(&text);
         connection_changed(outbox);
         return;
     }
-    const struct answer answer = {.text = message->size ? *message : pack_out_of_memory(msgid)};
-    push_answer(outbox, &answer, task);
+    const uint32_t parts = answer->parts;
+    struct reply *reply = reply_new(outbox, parts ? REPLY_WINDOW : 0);
+    if (!reply || !text.size) {
+        outbox->broken = true; /* it cannot be told anything any more */
+        msgpack_sbuffer_destroy(&text);
+        free(reply);
+        return;
+    }
+    reply->parts = parts;
+    for (uint32_t i = 0; i < parts; i++) {
+        reply->part[i] = answer->part[i];
+        reply->bytes += field_reference(answer->part[i].field)->type.bytes;
+    }
+    if (answer->exported)
+        reply->exported = field_reference(answer->exported);
+    reply->text = text;
+    reply->head_bytes = parts ? answer->part[0].text_end : text.size;
+    reply_enter(reply, parts ? &outbox->staging : &outbox->ready);
+    reply->task = task;
+    if (task)
+        task->reply = reply;
+    connection_changed(outbox);
+    staging_go_on(outbox);
 }
 
 void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
                          const struct failure *failure)
 {
-    msgpack_sbuffer message;
-    msgpack_packer packer;
-    reply_buffer_init(&message, &packer);
-    reply_write_failure(&packer, msgid, failure);
-    outbox_push(outbox, msgid, &message, task);
+    struct answer answer;
+    answer_init(&answer);
+    reply_write_failure(&answer.packer, msgid, failure);
+    outbox_push(outbox, msgid, &answer, task);
 }
 
 static void push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total)
 {
     if (outbox->blocked || outbox->sending_bytes)
         return; /* it is behind already: the next one will tell more */
-    msgpack_sbuffer message;
-    msgpack_packer packer;
-    reply_buffer_init(&message, &packer);
-    reply_write_progress(&packer, msgid, done, total);
-    if (message.size)
-        outbox_push(outbox, msgid, &message, NULL);
+    struct answer answer;
+    answer_init(&answer);
+    reply_write_progress(&answer.packer, msgid, done, total);
+    if (answer.text.size)
+        outbox_push(outbox, msgid, &answer, NULL);
 }
 
 /* Of a task that goes on after it; else its answer. */
@@ -292,7 +276,7 @@ static void lost(struct reply *reply)
 }
 
 const struct client_calls outbox_calls = {.failure = outbox_push_failure,
-                                          .answer = push_answer,
+                                          .answer = outbox_push,
                                           .progress = push_progress,
                                           .withdraw = withdraw,
                                           .is_held_up = is_held_up,

@@ -53,9 +53,9 @@ void outbox_close(struct outbox *outbox);
 /* Each takes the task over (it may be NULL) until task_replied(). */
 void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
                          const struct failure *failure);
-/* A packed answer to the request; its memory is taken over. An empty one, for want of memory to
- * pack it in, becomes OUT_OF_MEMORY. */
-void outbox_push(struct outbox *outbox, uint64_t msgid, msgpack_sbuffer *message,
+/* An answer to the request; its text is taken over, and its fields are referenced. An empty one,
+ * for want of memory to pack it in, becomes OUT_OF_MEMORY. */
+void outbox_push(struct outbox *outbox, uint64_t msgid, const struct answer *answer,
                  struct task *task);
 
 /* The calls of jobs to an outbox. */
@@ -96,7 +96,6 @@ struct reply {
     struct user *user;
     uint64_t own_bytes, counted_bytes; /* of its memory without the text; of all of it (memory.h) */
     struct task *task;                 /* NULL: no task waits for its end */
-    uint64_t msgid;
     msgpack_sbuffer text;
     size_t head_bytes, head_sent; /* of the text before part 0; without parts all of it */
     uint32_t parts;

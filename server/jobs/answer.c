@@ -10,7 +10,6 @@ void answer_init(struct answer *answer)
 {
     *answer = (struct answer){.parts = 0};
     reply_buffer_init(&answer->text, &answer->packer);
-    answer->packer.data = &answer->text;
 }
 
 /* The array, whose bytes are of that type. */

@@ -16,7 +16,8 @@ struct reply;
 struct client_calls {
     void (*failure)(struct outbox *outbox, uint64_t msgid, struct task *task,
                     const struct failure *failure);
-    void (*answer)(struct outbox *outbox, const struct answer *answer, struct task *task);
+    void (*answer)(struct outbox *outbox, uint64_t msgid, const struct answer *answer,
+                   struct task *task);
     void (*progress)(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total);
     /* Take back one of which no byte has been sent; its task is the caller's again. False: it is
      * too late, or the answer holds no array. */

@@ -159,7 +159,7 @@ static bool tell(struct task *task, struct field *field)
     if (!answer.text.size)
         return failure_set(&task->script->failure, STATUS_OUT_OF_MEMORY, "snapshot",
                            "the server has no memory for the snapshot's message");
-    task->jobs->calls->answer(task->client->outbox, &answer, task);
+    task->jobs->calls->answer(task->client->outbox, task->msgid, &answer, task);
     schedule_rest(&task->entry, true);
     return true;
 }

@@ -299,7 +299,7 @@ void task_succeed(struct task *task)
     if (!answer.parts && !answer.exported)
         list_remove(&task->device_link);
     const bool reads = task->kind == TASK_GET && answer.parts;
-    task->jobs->calls->answer(task->client->outbox, &answer, task);
+    task->jobs->calls->answer(task->client->outbox, task->msgid, &answer, task);
     if (!reads) /* else the field is read until it is sent */
         release(task);
     task_dispatch(device);
