@@ -219,7 +219,7 @@ void device_unmap(struct device *device, const struct region *region);
 
 /* Copy an operand from its region to its array, before the orders that read it. The array stays
  * until the copy has ended, even if its task ends earlier. */
-void device_copy_operand(struct device *device, struct field *field, const struct region_use *use);
+void device_copy_operand(struct field *field, const struct region_use *use);
 
 /* Hand an order over, which has an id; finished() follows, once. */
 void device_order(struct device *device, struct order *order);
@@ -236,3 +236,11 @@ bool orders_take(struct device *device, const struct channel_message *message, i
 void orders_forget(struct device *device);
 /* The same of its copies; call it after the arrays were lost. */
 void orders_lose(struct device *device);
+
+/* operands.c, for orders.c. In the tag of a copy of an operand from a region, beside its array's
+ * number. */
+#define DEVICE_OPERAND_TAG (UINT64_C(1) << 62)
+/* Such a copy has ended. False: there is none. */
+bool operands_take(struct device *device, uint64_t array);
+/* The worker is gone, and all of them with it. */
+void operands_lose(struct device *device);

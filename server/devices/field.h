@@ -54,7 +54,8 @@ struct field {
     struct span copied;       /* the copies to it, where there is a trace */
     struct task *awaited_by;  /* waits for them; NULL: none */
     struct region_use source; /* from there the worker copies to it; … */
-    struct list operand_link; /* … meanwhile in the device's list of operands */
+    struct list operand_link; /* … meanwhile in the device's list of operands, … */
+    struct field *whole;      /* … as a part of that array, or all of it; referenced */
     bool lost;                /* with its worker */
     bool torn;                /* a job that wrote it was stopped half-way */
     bool resident;            /* it has, or has had, an id: no longer an array of a job */

@@ -9,9 +9,9 @@
 /* The longest time of a point of a pass on one of the host's cores. */
 #define HOST_POINT_NS 10.0
 
-/* A copy's tag is the number of its slab in the arena or, with one of these bits, … */
+/* A copy's tag is the number of its slab in the arena or, with DEVICE_OPERAND_TAG or one of these
+ * bits, … */
 #define TAG_ORDER (UINT64_C(1) << 63) /* its order's */
-#define TAG_FIELD (UINT64_C(1) << 62) /* its array's number: an operand from a region */
 #define TAG_SLOT (UINT64_C(1) << 60)  /* its use of a slot (mailbox_use_number()) */
 
 static void tell(struct device *device, struct channel_message message)
@@ -209,41 +209,18 @@ static void measure(struct device *device, const struct order *order)
 }
 
 /* But for so many bytes of the array at its begin and at its end. */
-static void copy_region(struct device *device, enum channel_type type, const struct field *field,
-                        const struct region_use *use, uint64_t tag, uint64_t ahead, uint64_t behind)
+static void copy_region(struct device *device, enum channel_type type, const struct order *order,
+                        const struct region_use *use)
 {
-    tell(device, (struct channel_message){.type = type,
-                                          .u.copy = {.array = field->array,
-                                                     .offset = ahead,
-                                                     .region = use->region->number,
-                                                     .arena_offset = use->offset,
-                                                     .bytes = field->type.bytes - ahead - behind,
-                                                     .tag = tag}});
-}
-
-void device_copy_operand(struct device *device, struct field *field, const struct region_use *use)
-{
-    region_use_share(&field->source, use);
-    list_push(&device->operands, &field->operand_link);
-    copy_region(device, CHANNEL_UPLOAD, field_reference(field), use, TAG_FIELD | field->array, 0,
-                0);
-}
-
-static void operand_copied(struct field *field)
-{
-    list_remove(&field->operand_link);
-    region_use_end(&field->source);
-    field_release(field);
-}
-
-/* The field with that number that is being copied to from a region; NULL: there is none. They end
- * nearly in the order in which they began. */
-static struct field *find_operand(struct device *device, uint64_t array)
-{
-    LIST_EACH (struct field, field, &device->operands, operand_link)
-        if (field->array == array)
-            return field;
-    return NULL;
+    const struct field *field = order->in[0];
+    tell(device, (struct channel_message){
+                     .type = type,
+                     .u.copy = {.array = field->array,
+                                .offset = order->ahead,
+                                .region = use->region->number,
+                                .arena_offset = use->offset,
+                                .bytes = field->type.bytes - order->ahead - order->behind,
+                                .tag = TAG_ORDER | order->id}});
 }
 
 static void send_order(struct device *device, const struct order *order)
@@ -258,11 +235,9 @@ static void send_order(struct device *device, const struct order *order)
                                                              .array = number(order->in[0]),
                                                              .other = number(order->scratch[0])}});
     else if (order->kind == ORDER_READ)
-        copy_region(device, CHANNEL_UPLOAD, order->in[0], order->in_place, TAG_ORDER | order->id,
-                    order->ahead, order->behind);
+        copy_region(device, CHANNEL_UPLOAD, order, order->in_place);
     else
-        copy_region(device, CHANNEL_DOWNLOAD, order->in[0], order->out_place, TAG_ORDER | order->id,
-                    order->ahead, order->behind);
+        copy_region(device, CHANNEL_DOWNLOAD, order, order->out_place);
     if (order->stopped)
         tell(device, (struct channel_message){.type = CHANNEL_CANCEL, .u.job.id = order->id});
 }
@@ -324,8 +299,7 @@ void orders_lose(struct device *device)
 {
     LIST_DRAIN (struct slab, slab, &device->copies, link)
         copy_ended(slab, false);
-    LIST_DRAIN (struct field, field, &device->operands, operand_link)
-        operand_copied(field);
+    operands_lose(device);
 }
 
 static bool is_host(const struct device *device)
@@ -378,12 +352,8 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
             finished(device, order, status, NULL);
         return order != NULL;
     }
-    if (tag & TAG_FIELD) {
-        struct field *field = find_operand(device, tag & ~TAG_FIELD);
-        if (field)
-            operand_copied(field);
-        return field != NULL;
-    }
+    if (tag & DEVICE_OPERAND_TAG)
+        return operands_take(device, tag & ~DEVICE_OPERAND_TAG);
     struct slab *slab = tag & TAG_SLOT            ? mailbox_slot(device, tag & ~TAG_SLOT)
                         : tag < arena->slab_count ? &arena->slabs[tag]
                                                   : NULL;

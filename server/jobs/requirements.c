@@ -276,10 +276,6 @@ static bool check_distributed(const struct finding *finding, struct failure *fai
 {
     const struct requirements *needs = finding->needs;
     struct decomposition cut;
-    for (int i = 0; i < OPERANDS; i++)
-        if (needs->request->operand[i].kind == ARRAY_REGION)
-            return failure_set(failure, STATUS_UNSUPPORTED, job_operand_place(&needs->job, i),
-                               "a distributed job reads only its f from a region");
     const uint32_t count = finding->device->group->count;
     return decompose(&needs->job, needs->type.shape[0], count, &cut, failure) &&
            (!needs->request->report || check_distributed_report(needs, count, failure));

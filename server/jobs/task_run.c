@@ -327,8 +327,7 @@ void task_begin_run(struct entry *entry)
     for (uint32_t k = 0; k < task->count; k++)
         for (int i = 0; i < OPERANDS; i++)
             if (task->op[k].operand_place[i].region)
-                device_copy_operand(task->device, task->op[k].operand[i],
-                                    &task->op[k].operand_place[i]);
+                device_copy_operand(task->op[k].operand[i], &task->op[k].operand_place[i]);
     if (task->script) {
         script_go_on(task);
         return;

@@ -50,6 +50,18 @@ class Jobs:
     def array(self):
         return self.random.standard_normal(self.shape).astype(self.dtype)
 
+    def placed(self, client, value):
+        """An array as it is, in a region or as a field; a map of them, each somewhere."""
+        if isinstance(value, dict):
+            return {name: self.placed(client, one) for name, one in value.items()}
+        if not isinstance(value, np.ndarray) or self.random.integers(2):
+            return value
+        if self.random.integers(2):
+            return client.put(value, distribute=bool(self.random.integers(2)))
+        shared = fdclient.empty(value.shape, value.dtype)
+        shared[...] = value
+        return shared
+
     def probes(self):
         """Some points of the field, anywhere; with a batch, the field's number comes first."""
         count = int(self.random.integers(1, self.one_of((4, 200))))
@@ -124,13 +136,14 @@ def outcome(client, method, f, arrays, params, **where):
         return error.code
 
 
-def check(client, job, first):
+def check(client, jobs, job, first):
     """Does it run in subdomains? Ends the program if its bits differ."""
     method, f, arrays, params = job
     expected = outcome(client, method, f, arrays, params, placement=first)
     if not isinstance(expected, dict):
         return False
-    got = outcome(client, method, f, arrays, params, distribute=True)
+    there = [jobs.placed(client, one) for one in (f, arrays)]
+    got = outcome(client, method, *there, params, distribute=True)
     if got == "UNSUPPORTED":
         return False
     if got != expected:
@@ -157,7 +170,7 @@ def main(arguments=None):
             with fdclient.Client(f"{folder}/s") as client:
                 while ran.total() < options.jobs:
                     job = jobs.next(len(devices))
-                    if check(client, job, devices[0]):
+                    if check(client, jobs, job, devices[0]):
                         ran[" with ".join([job[0], *(name for name in ("report", "probes") if job[3].get(name))])] += 1
                     drawn += 1
                     if drawn > 20 * options.jobs:
