@@ -43,6 +43,26 @@ uint64_t subdomain_block_ghosts(uint64_t planes, uint64_t elements, uint32_t cou
     return most;
 }
 
+bool subdomain_cuts(const struct job *job, int operand)
+{
+    const int face = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
+    const struct boundary *boundary = job->boundary[face / SIDE_COUNT] + face % SIDE_COUNT;
+    if (operand < OPERAND_VALUE)
+        return operand != OPERAND_PROBES;
+    if (job->batch == 1)
+        return face / SIDE_COUNT != job->axes - 1;
+    return (operand < OPERAND_CONSTANT ? boundary->value_array : boundary->constant_array) ==
+           NUMBER_FACE_BATCH;
+}
+
+uint64_t subdomain_operand_bytes(const struct job *job, int operand, uint64_t bytes)
+{
+    const uint64_t planes = job->batch > 1 ? job->batch : job->n[job->axes - 1];
+    return subdomain_cuts(job, operand)
+               ? bytes / (job_bytes(job) / planes) * (job_operand_bytes(job, operand) / planes)
+               : 0;
+}
+
 bool decomposition_cuts(const struct decomposition *decomposition, uint32_t i, int side)
 {
     const bool is_outer = side == SIDE_LOW ? i == 0 : i + 1 == decomposition->count;
@@ -147,11 +167,11 @@ void decomposition_block(const struct decomposition *decomposition, const struct
     job_block_key(to, part->job.more.block_bytes, part->job.more.block_key);
 }
 
-/* Does it read or write operands from number `first` on? */
-static bool has_operands(const struct job *job, int first)
+/* Does it read or write operands? */
+static bool has_operands(const struct job *job)
 {
     bool has = false;
-    for (int i = first; i < OPERANDS; i++)
+    for (int i = 0; i < OPERANDS; i++)
         has = has || job_operand_points(job, i) > 0;
     return has;
 }
@@ -160,7 +180,7 @@ bool decomposition_overlap(struct decomposition *decomposition, const struct job
 {
     const uint64_t width = decomposition->width;
     if (job->operator_id != OPERATOR_DIFFUSION || job->more.scheme != SCHEME_EULER ||
-        has_operands(job, 0) || decomposition->axis != AXIS_Z || decomposition->endpoint ||
+        has_operands(job) || decomposition->axis != AXIS_Z || decomposition->endpoint ||
         width == 0 || width > SUBDOMAIN_EDGE)
         return false;
     decomposition->overlaps = true;
@@ -202,8 +222,6 @@ bool decompose(const struct job *job, uint64_t planes, uint32_t count,
     const struct boundary *low = &job->boundary[axis][SIDE_LOW];
     if (!subdomain_fits(planes, count) || (cuts_batch && job->batch % planes))
         return refuse(failure, "f", "arrays with so few planes along the slowest axis");
-    if (has_operands(job, OPERAND_VALUE))
-        return refuse(failure, "boundary", "arrays over a face");
     *decomposition = (struct decomposition){
         .planes = planes, .count = count, .axis = AXIS_COUNT, .round = job->steps};
     if (cuts_batch)

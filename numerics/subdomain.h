@@ -49,6 +49,14 @@ struct subdomain subdomain_blocks(uint64_t planes, uint64_t elements, uint32_t c
 /* The ghost planes that the last of them may reach over, at most of all subdomains. */
 uint64_t subdomain_block_ghosts(uint64_t planes, uint64_t elements, uint32_t count);
 
+/* Is an operand cut as the job's arrays are? Each subdomain's job has the others whole, if it has
+ * them: the numbers of the cut axis's own sides, those that are the same for all fields of a batch
+ * that is cut, and probes. Of the field's job or, alike, a subdomain's. */
+bool subdomain_cuts(const struct job *job, int operand);
+/* The bytes of an operand that go with so many bytes, of whole planes, of the job's arrays; 0: it
+ * is not cut. */
+uint64_t subdomain_operand_bytes(const struct job *job, int operand, uint64_t bytes);
+
 /* A job's way through the subdomains of its arrays. */
 struct decomposition {
     uint64_t planes;

@@ -42,28 +42,32 @@ bool arrays_have_size(const struct execution *run, const struct holding *holding
     return bytes <= all && run->ahead <= all - bytes && run->behind == all - bytes - run->ahead;
 }
 
-/* Has an operand the size that it needs? Only κ, the source and probes are there in parts. */
-static bool operand_has_size(const struct execution *run, int i, uint64_t bytes, uint64_t element)
+/* Has an operand the size that it needs? Of one that is cut as the job's arrays are there is as
+ * much before and behind the job's as of these. */
+static bool operand_has_size(const struct execution *run, int i, const struct job *job)
 {
-    const uint64_t all = run->operand[i]->memory.bytes;
-    if (i == OPERAND_PROBES)
-        return run->probed % element == 0 && bytes <= all && run->probed <= all - bytes;
-    return arrays_have_size(run, run->operand[i], bytes) &&
-           (i == OPERAND_COEFFICIENT || i == OPERAND_SOURCE || run->ahead + run->behind == 0);
+    const uint64_t bytes = job_operand_bytes(job, i), all = run->operand[i]->memory.bytes;
+    const uint64_t left = all - bytes, before = run->before[i];
+    if (bytes > all || before > left)
+        return false;
+    return i == OPERAND_PROBES ? before % dtype_element_bytes(job->dtype) == 0
+                               : before % PLACE_ALIGNMENT == 0 &&
+                                     subdomain_operand_bytes(job, i, run->behind) == left - before;
 }
 
 /* The run's operands: those that its job has. */
 static void find_operands(const struct worker *worker, struct execution *run,
                           const struct channel_run *given)
 {
-    const uint64_t element = dtype_element_bytes(given->job.dtype);
+    const struct job *job = &given->job;
     for (int i = 0; i < OPERANDS; i++) {
         const uint64_t id = given->operand[i];
-        const uint64_t bytes = job_operand_bytes(&given->job, i);
-        if (!id != !bytes)
+        if (!id != !job_operand_bytes(job, i))
             worker_broken("RUN with other operands than its job has", run->id);
         run->operand[i] = id ? store_find(worker, id) : NULL;
-        if (id && store_has_memory(run->operand[i]) && !operand_has_size(run, i, bytes, element))
+        run->before[i] =
+            i == OPERAND_PROBES ? given->probed : subdomain_operand_bytes(job, i, given->ahead);
+        if (id && store_has_memory(run->operand[i]) && !operand_has_size(run, i, job))
             worker_broken("RUN with an operand of another size than its job's", run->id);
     }
 }
@@ -146,7 +150,6 @@ bool arrays_find(const struct worker *worker, struct execution *run,
     const uint64_t bytes = job_bytes(job);
     run->ahead = given->ahead;
     run->behind = given->behind;
-    run->probed = given->probed;
     run->own = given->own;
     find_places(worker, run, given->from, job_inputs(job), bytes, false, run->from);
     find_places(worker, run, given->to, job_outputs(job), bytes, true, run->to);

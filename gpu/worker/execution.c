@@ -133,8 +133,7 @@ void executions_remove(struct executions *runs, struct execution *run)
 void *execution_memory(const struct execution *run, const struct holding *holding)
 {
     const bool is_measure = run->measures && holding == run->out[0];
-    const bool is_probes = holding == run->operand[OPERAND_PROBES];
-    return (uint8_t *)holding->memory.at + (is_measure ? 0 : is_probes ? run->probed : run->ahead);
+    return (uint8_t *)holding->memory.at + (is_measure ? 0 : run->ahead);
 }
 
 /* An array's memory or, where it has none, its place. */
@@ -163,7 +162,8 @@ void executions_start(struct executions *runs, struct execution *run)
         runs->slots |= UINT64_C(1) << run->slot;
     }
     for (int i = 0; i < OPERANDS; i++)
-        run->operands.at[i] = run->operand[i] ? execution_memory(run, run->operand[i]) : NULL;
+        run->operands.at[i] =
+            run->operand[i] ? (uint8_t *)run->operand[i]->memory.at + run->before[i] : NULL;
     runs->waiting--;
 }
 

@@ -79,10 +79,10 @@ struct execution {
         };
         struct execution_place place[EXECUTION_PLACES];
     };
-    uint64_t ahead, behind;   /* bytes of each array before and behind the job's (channel.h) */
-    uint64_t probed;          /* the same of its probes */
-    struct own_planes own;    /* that it computes (channel.h) */
-    struct operands operands; /* the operands' memory, once started */
+    uint64_t ahead, behind;    /* bytes of each array before and behind the job's (channel.h) */
+    uint64_t before[OPERANDS]; /* bytes of each operand before the job's */
+    struct own_planes own;     /* that it computes (channel.h) */
+    struct operands operands;  /* the operands' memory, once started */
     bool wants_progress, added, cancelled, started;
     uint64_t chain; /* the front's number of it; 0: it is in none */
     bool ends_round;

@@ -291,19 +291,26 @@ void group_flush(struct device *device)
     group_settle(device);
 }
 
-/* A member's worker ends itself if an array has another size than its job's. Probes have their own.
- */
+static bool is_cut_so(const struct field *array, bool is_cut, uint64_t planes, uint64_t bytes)
+{
+    const struct field_parts *parts = array->parts;
+    return parts->is_cut == is_cut && (!is_cut || parts->planes == planes) &&
+           array->type.bytes == bytes;
+}
+
+/* A member's worker ends itself if an array has another size than its job's. */
 static bool are_cut_alike(const struct group_run *run)
 {
-    const struct field_parts *first = run->in[0]->parts;
+    const struct field *first = run->in[0];
+    const struct job *job = run->order->job;
+    const uint64_t planes = first->parts->planes;
     bool alike = true;
-    for (int i = 0; i < RUN_ARRAYS; i++) {
-        const struct field *array = run->array[i];
-        const bool has = array && array != run->operand[OPERAND_PROBES];
-        const struct field_parts *parts = has ? array->parts : first;
-        alike = alike && parts->is_cut && parts->planes == first->planes &&
-                parts->plane_bytes == first->plane_bytes;
-    }
+    for (int i = 0; i < 3 * AXIS_COUNT; i++)
+        alike =
+            alike && (!run->array[i] || is_cut_so(run->array[i], true, planes, first->type.bytes));
+    for (int i = 0; i < OPERANDS; i++)
+        alike = alike && (!run->operand[i] || is_cut_so(run->operand[i], subdomain_cuts(job, i),
+                                                        planes, job_operand_bytes(job, i)));
     return alike;
 }
 

@@ -87,11 +87,14 @@ static void copy_edges(struct group_run *run, const struct field *field, uint32_
         copy_to_next(run, field, i, ghosts);
 }
 
-/* Do so many planes beside the cuts of an array hold the neighbours'? */
+/* Do so many planes beside the cuts of an array hold the neighbours'? Of one that is not cut: do
+ * all parts hold the first one's bytes? */
 static bool has_ghosts(const struct group_run *run, const struct field *field, uint64_t ghosts)
 {
     const struct decomposition *cut = &run->cut;
     const struct field_parts *parts = field->parts;
+    if (!parts->is_cut)
+        return parts->ghosts > 0;
     return cut->axis == AXIS_COUNT || ghosts == 0 ||
            (parts->ghosts >= ghosts &&
             (!cut->wraps || (parts->wraps && parts->endpoint == cut->endpoint)));
@@ -103,14 +106,20 @@ static void exchange(struct group_run *run, struct field *field, uint64_t ghosts
     field->parts->ghosts = ghosts; /* unless a copy fails */
     field->parts->wraps = cut->wraps;
     field->parts->endpoint = cut->endpoint;
-    for (uint32_t i = 0; i < cut->count; i++)
+    for (uint32_t i = 0; i < cut->count && field->parts->is_cut; i++)
         copy_edges(run, field, i, ghosts);
+    if (field->parts->is_cut)
+        return;
+    /* The numbers of the cut axis's sides are for the first member and the last one alone. */
+    for (uint32_t i = cut->axis == AXIS_COUNT ? 1 : cut->count - 1; i < cut->count; i++)
+        group_round_copy_part(run, field, 0, 0, i, 0, field->type.bytes);
 }
 
 struct field *group_run_input(const struct group_run *run, int i)
 {
-    return i < AXIS_COUNT ? run->in[i]
-                          : run->operand[i == AXIS_COUNT ? OPERAND_COEFFICIENT : OPERAND_SOURCE];
+    return i < AXIS_COUNT                     ? run->in[i]
+           : i - AXIS_COUNT == OPERAND_PROBES ? NULL
+                                              : run->operand[i - AXIS_COUNT];
 }
 
 static uint64_t next_steps(const struct group_run *run)
@@ -190,8 +199,6 @@ static bool set_part(struct group_run *run, uint32_t i)
         order->out[k] = part_of(run->out[k], i);
         order->scratch[k] = part_of(run->scratch[k], i);
     }
-    for (int k = 0; k < OPERANDS; k++)
-        order->operand[k] = part_of(run->operand[k], i);
     order->ahead = SUBDOMAIN_GHOSTS * run->in[0]->parts->plane_bytes;
     if (whole->kind == ORDER_MEASURE) {
         group_measure_part(run, i, order);
@@ -200,6 +207,9 @@ static bool set_part(struct group_run *run, uint32_t i)
     decomposition_job(&run->cut, whole->job, i, run->steps, &part->job);
     order->ahead -= part->job.ahead * run->in[0]->parts->plane_bytes;
     order->behind = order->in[0]->type.bytes - order->ahead - job_bytes(&part->job.job);
+    for (int k = 0; k < OPERANDS; k++)
+        if (job_operand_points(&part->job.job, k))
+            order->operand[k] = part_of(run->operand[k], i);
     free(part->block);
     part->block = NULL;
     if (part->job.job.more.block_bytes) {
@@ -358,7 +368,7 @@ void group_round_edges(struct group_run *run, const struct group_part *part)
     run->awaited--;
 }
 
-/* κ and the source do not change between rounds, and other runs may read them: all of their ghost
+/* Operands do not change between rounds, and other runs may read them: all of their ghost
  * planes come at once. */
 void group_round_begin(struct group_run *run)
 {

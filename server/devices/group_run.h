@@ -6,7 +6,7 @@
 #include "server/devices/group.h"
 #include "server/users/arena.h"
 
-enum { RUN_ARRAYS = 3 * AXIS_COUNT + OPERANDS, RUN_INPUTS = AXIS_COUNT + 2 };
+enum { RUN_ARRAYS = 3 * AXIS_COUNT + OPERANDS, RUN_INPUTS = AXIS_COUNT + OPERANDS };
 
 /* A member's part of a round. It waits in the member's schedule for its turn, as a task does. */
 struct group_part {
@@ -80,8 +80,8 @@ static inline uint32_t group_run_parts(const struct group *group)
     return 2 * group->count;
 }
 
-/* Number i, below RUN_INPUTS, of the arrays that it reads: the components of f, κ and the source.
- * NULL: it has none such. */
+/* Number i, below RUN_INPUTS, of the arrays that it reads: the components of f, and operands. NULL:
+ * it has none such. */
 struct field *group_run_input(const struct group_run *run, int i);
 
 /* Does its next round need ghost planes of the array that are not there? */

@@ -133,8 +133,11 @@ static bool take_array(struct op *op, int i, const struct taking *taking,
         if (!found)
             failure_set(failure, STATUS_PROTOCOL, taking->parameter, "its data did not arrive");
     }
-    if (found && found->device != op->task->device) {
-        op->read[i] = relay_add(op->task, found, failure);
+    const struct array_type *type = found && i < AXIS_COUNT ? &found->type : taking->type;
+    /* On a group, an array over a face may be cut otherwise than f is. */
+    if (found && (found->device != op->task->device ||
+                  (found->parts && found->type.shape[0] != type->shape[0]))) {
+        op->read[i] = relay_add(op->task, found, type, failure);
         return op->read[i] != NULL;
     }
     if (found)
@@ -239,21 +242,22 @@ static bool take_output(struct op *op, int component, const struct requirements 
 }
 
 /* An operand has as many elements as its job says; of a list that is all that there is to its type.
- * κ and the source are like f. Probes are one plane, so that on a group each member has an array
- * for all of them: [1][steps + 1][probes]. */
+ * κ and the source are like f. On a group others have as many planes as f or, of one that is not
+ * cut as f is, one, so that each member has an array for all of it: of probes
+ * [1][steps + 1][probes]. */
 static struct array_type operand_type(const struct op *op, int operand)
 {
     const struct job *job = &op->job;
     if (operand == OPERAND_COEFFICIENT || operand == OPERAND_SOURCE)
         return op->type;
-    const uint64_t points = job_operand_points(job, operand);
+    const uint64_t points = job_operand_points(job, operand),
+                   planes = subdomain_cuts(job, operand) ? op->type.shape[0] : 1;
     struct array_type type = {.dtype = (enum dtype)job->dtype,
-                              .dimensions = 1,
-                              .shape = {points},
+                              .dimensions = 2,
+                              .shape = {planes, points / planes},
                               .bytes = job_operand_bytes(job, operand)};
     if (operand == OPERAND_PROBES) {
         type.dimensions = 3;
-        type.shape[0] = 1;
         type.shape[1] = job->steps + 1;
         type.shape[2] = job->more.probes;
     }

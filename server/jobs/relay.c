@@ -44,8 +44,7 @@ static void on_ended(void *context, bool ok)
     relay->copy = NULL;
     if (ok) {
         release(relay);
-        if (!task->relays)
-            task_proceed(task);
+        task_proceed(task);        /* another may have waited for the copies of the same array */
     } else if (!relay->to->lost) { /* else worker_lost() is about to fail it */
         fail(task, relay->from);
     }
@@ -88,10 +87,12 @@ struct field *relay_source(const struct task *task, struct field *field)
     return field;
 }
 
-struct field *relay_add(struct task *task, struct field *from, struct failure *failure)
+struct field *relay_add(struct task *task, struct field *from, const struct array_type *type,
+                        struct failure *failure)
 {
     for (const struct relay *relay = task->relays; relay; relay = relay->next)
-        if (relay->from == from)
+        if (relay->from == from &&
+            (!relay->to->parts || relay->to->type.shape[0] == type->shape[0]))
             return field_reference(relay->to);
     if (from->lost) {
         failure_set(failure, STATUS_DEVICE_LOST, NULL,
@@ -105,7 +106,7 @@ struct field *relay_add(struct task *task, struct field *from, struct failure *f
     relay->from = field_reference(from);
     relay->next = task->relays;
     task->relays = relay; /* before: an error that tells what the task needs counts `from` */
-    relay->to = admission_new_array(task, &from->type, failure);
+    relay->to = admission_new_array(task, type, failure);
     if (!relay->to) {
         release(relay);
         return NULL;

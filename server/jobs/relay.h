@@ -1,4 +1,5 @@
-/* Inputs of a task that lie on other devices, copied to the task's (server/devices/device_copy.h).
+/* Inputs of a task that lie on other devices, or are cut otherwise than its arrays, copied to the
+ * task's device (server/devices/device_copy.h).
  * A relay begins when its task has been granted all that it waits for, and `from` has arrived. */
 #pragma once
 
@@ -11,9 +12,11 @@ struct relay {
     struct device_copy *copy; /* NULL: it has not begun, or has failed */
 };
 
-/* An array on the task's device, referenced, to which `from` will be copied: one for all of the
- * task's operators. NULL with the failure set: there is no room, or `from` is lost. */
-struct field *relay_add(struct task *task, struct field *from, struct failure *failure);
+/* An array of that type, which has the bytes of `from`, on the task's device, referenced, to which
+ * `from` will be copied: one for all of the task's operators. NULL with the failure set: there is
+ * no room, or `from` is lost. */
+struct field *relay_add(struct task *task, struct field *from, const struct array_type *type,
+                        struct failure *failure);
 
 /* The array that the task's relay copies to `field`; without one, `field` itself. */
 struct field *relay_source(const struct task *task, struct field *field);

@@ -37,11 +37,26 @@ class Jobs:
     def one_of(self, choices):
         return choices[self.random.integers(len(choices))]
 
-    def sides(self, axes):
+    def face(self, axes, axis):
+        """Numbers over the face of an axis, with or without the batch's axes."""
+        batch = len(self.shape) - len(axes)
+        face = [n for i, n in enumerate(self.shape) if i != len(self.shape) - 1 - "xyz".index(axis)]
+        face = face[batch:] if self.random.integers(2) and len(axes) > 1 else face
+        return self.random.standard_normal(face).astype(self.dtype)
+
+    def side(self, axes, axis, arrays):
+        """A side of an axis, whose number may be an array over the face."""
+        side = self.one_of(SIDES)
+        if not arrays or not isinstance(side, dict) or "halo" in side or len(self.shape) == 1 or self.random.integers(2):
+            return side
+        name = "const" if "const" in side else next(iter(side))
+        return side | {name: self.face(axes, axis)}
+
+    def sides(self, axes, arrays=True):
         boundary = {}
         for axis in axes:
-            low, high = self.one_of(SIDES), self.one_of(SIDES)
-            if "periodic" in (low, high):
+            low, high = self.side(axes, axis, arrays), self.side(axes, axis, arrays)
+            if "periodic" in [side for side in (low, high) if isinstance(side, str)]:
                 boundary[axis] = "periodic"
             else:
                 boundary |= {axis + "-": low, axis + "+": high}
@@ -72,7 +87,7 @@ class Jobs:
         self.dtype = self.one_of(("f4", "f8"))
         self.shape = (int(self.random.integers(17 * members, 17 * members + 40)), *self.random.integers(16, 40, 2))
         return "diffusion", self.array(), {}, {
-            "boundary": self.sides("xyz"), "accuracy": int(self.one_of((2, 2, 4, 6, 8))), "cfl": 0.5,
+            "boundary": self.sides("xyz", arrays=False), "accuracy": int(self.one_of((2, 2, 4, 6, 8))), "cfl": 0.5,
             "steps": int(self.random.integers(1, 40)), "report": bool(self.random.integers(2))}
 
     def next(self, members):
@@ -121,6 +136,10 @@ class Jobs:
         return method, f, arrays, params
 
 
+def has_arrays(value):
+    return any(map(has_arrays, value.values())) if isinstance(value, dict) else isinstance(value, np.ndarray)
+
+
 def values(job):
     result = job.result()
     result = result if isinstance(result, dict) else {"": result}
@@ -142,8 +161,8 @@ def check(client, jobs, job, first):
     expected = outcome(client, method, f, arrays, params, placement=first)
     if not isinstance(expected, dict):
         return False
-    there = [jobs.placed(client, one) for one in (f, arrays)]
-    got = outcome(client, method, *there, params, distribute=True)
+    f_there, arrays_there, boundary = [jobs.placed(client, one) for one in (f, arrays, params["boundary"])]
+    got = outcome(client, method, f_there, arrays_there, params | {"boundary": boundary}, distribute=True)
     if got == "UNSUPPORTED":
         return False
     if got != expected:
@@ -171,7 +190,8 @@ def main(arguments=None):
                 while ran.total() < options.jobs:
                     job = jobs.next(len(devices))
                     if check(client, jobs, job, devices[0]):
-                        ran[" with ".join([job[0], *(name for name in ("report", "probes") if job[3].get(name))])] += 1
+                        has = {"faces": has_arrays(job[3]["boundary"])} | {name: job[3].get(name) for name in ("report", "probes")}
+                        ran[" with ".join([job[0], *(name for name, one in has.items() if one)])] += 1
                     drawn += 1
                     if drawn > 20 * options.jobs:
                         sys.exit("too few of the jobs run in subdomains")

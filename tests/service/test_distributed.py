@@ -247,14 +247,12 @@ def test_what_subdomains_cannot_do_one_device_does(client):
     """Where distribute is not asked for; else the parameter is named."""
     f = new_random((64, 6, 10))
     field = distribute(client, f)
-    face = new_random((64, 6))
     for params in [{"method": "diffusion", "scheme": "adi", "dt": 0.3, "steps": 3},
-                   {"method": "laplacian", "report": True, "accuracy": 2},
-                   {"method": "laplacian", "boundary": {"x": {"value": face}}, "accuracy": 2}]:
+                   {"method": "laplacian", "report": True, "accuracy": 2}]:
         method = params.pop("method")
         assert bits(client.out(method, f=field, **params)) == bits(client.out(method, f=f, **params))
         refused = client.refused(method, f=field, distribute=True, **params)
-        assert refused.code == "UNSUPPORTED" and refused.parameter.split()[0] in (*params, "boundary")
+        assert refused.code == "UNSUPPORTED" and refused.parameter in params
     assert client.refused("laplacian", f=field, distribute=True, placement=FIRST).parameter == "distribute"
 
 
@@ -369,6 +367,45 @@ def test_operands_come_from_regions(daemon, client):
     for job in stopped:
         client.cancel(job)
     eventually(lambda: daemon.stats()["queue"]["bytes"] == 0, "no bytes of jobs")
+
+
+def test_boundary_numbers_are_arrays_over_faces(client):
+    """Those of the axes that are not cut are cut with the field; those of z belong to its ends. They come inline, from
+    regions and as fields of any device, whose own cuts may be others."""
+    f = new_random((70, 64, 66), "f8")
+    xs, ys, zs = (new_random(shape, "f8") for shape in [(70, 64), (70, 66), (64, 66)])
+    params = {"cfl": 0.4, "steps": 21, "accuracy": 2}
+
+    def sides(x, y, z):
+        return {"x": {"value": x}, "y-": {"derivative": y}, "y+": {"value": y, "at": "face"}, "z-": {"value": z},
+                "z+": {"mixed": 0.5, "const": z}}
+
+    expected = client.out("diffusion", f=f, boundary=sides(xs, ys, zs), placement=FIRST, **params).tobytes()
+    places = in_one_region(client, xs, ys, zs)
+    here = [{"field": client.call("put", f=a, placement=client.call("info")["devices"][1]["name"])["field"]} for a in (xs, ys, zs)]
+    there = [distribute(client, a) for a in (xs, ys, zs)]
+    for faces in ((xs, ys, zs), places, here, there):
+        for given in (f, distribute(client, f)):
+            assert client.out("diffusion", f=given, boundary=sides(*faces), distribute=True, **params).tobytes() == expected
+    square = new_random((66, 66), "f8")  # one array over faces of several axes, which are not cut alike
+    cube = new_random((66, 66, 66), "f8")
+    field = distribute(client, square)
+    for boundary in ({"value": square}, {"x": {"value": square}, "y": "periodic", "z": {"value": square}}):
+        expected = client.out("laplacian", f=cube, boundary=boundary, accuracy=4, placement=FIRST).tobytes()
+        there = {"value": field} if "value" in boundary else boundary | {axis: {"value": field} for axis in "xz"}
+        for one in (boundary, there):
+            assert client.out("laplacian", f=cube, boundary=one, accuracy=4, distribute=True).tobytes() == expected
+
+
+def test_arrays_over_faces_of_a_batch(client):
+    """With the fields of the batch, which is cut, or the same for all."""
+    f = new_random((70, 9, 11))
+    for scheme in ("forward-euler", "adi"):
+        for x, y in ((new_random((70, 9)), new_random(11)), (new_random(9), new_random((70, 11)))):
+            params = {"boundary": {"x": {"value": x}, "y": {"derivative": y}}, "dt": 0.05, "steps": 3, "batch": 1, "accuracy": 2,
+                      "scheme": scheme}
+            expected = client.out("diffusion", f=f, placement=FIRST, **params).tobytes()
+            assert client.out("diffusion", f=f, distribute=True, **params).tobytes() == expected
 
 
 def test_a_distributed_field_is_not_exported(client):

@@ -28,11 +28,10 @@ static uint64_t plane_at(const struct decomposition *cut, int64_t at)
     return at >= 0 && at < planes ? (uint64_t)at : (uint64_t)((at % period + period) % period);
 }
 
-/* The planes of a subdomain's job, out of an array of the whole field. */
+/* The planes of a subdomain's job, out of an array of the whole field; `planes` of them. */
 static void *cut_out(const struct decomposition *cut, const struct subdomain_job *part, uint32_t i,
-                     const void *whole, uint64_t plane_bytes)
+                     const void *whole, uint64_t plane_bytes, uint64_t planes)
 {
-    const uint64_t planes = job_bytes(&part->job) / plane_bytes;
     const struct subdomain own = subdomain_of(cut->planes, cut->count, i);
     char *array = aligned_alloc(64, (planes * plane_bytes + 63) / 64 * 64);
     for (uint64_t p = 0; p < planes; p++) {
@@ -61,6 +60,23 @@ static void probe_part(const struct decomposition *cut, const struct sample *sam
     free(values);
 }
 
+/* An operand of the subdomain's job: its planes of one that is cut, or the whole; NULL: its job has
+ * none such. */
+static void *operand_of(const struct decomposition *cut, const struct sample *sample,
+                        const struct subdomain_job *part, uint32_t i, int operand)
+{
+    void *whole = sample->operands.at[operand];
+    if (operand == OPERAND_PROBES || !job_operand_points(&part->job, operand))
+        return NULL;
+    assert_true(subdomain_cuts(&sample->job, operand) == subdomain_cuts(&part->job, operand));
+    if (!subdomain_cuts(&sample->job, operand))
+        return whole;
+    const uint64_t bytes = job_operand_bytes(&sample->job, operand) / cut->planes,
+                   plane_bytes = job_bytes(&sample->job) / cut->planes;
+    assert_int_equal(subdomain_operand_bytes(&part->job, operand, 3 * plane_bytes), 3 * bytes);
+    return cut_out(cut, part, i, whole, bytes, job_operand_bytes(&part->job, operand) / bytes);
+}
+
 /* One round of a subdomain's: its own planes of the results, and its probes. */
 static void run_part(const struct decomposition *cut, const struct sample *sample, uint32_t i,
                      uint64_t steps, void *const in[AXIS_COUNT], void *const out[AXIS_COUNT],
@@ -76,13 +92,13 @@ static void run_part(const struct decomposition *cut, const struct sample *sampl
     struct plan plan;
     assert_true(plan_init(&plan, &part.job, block));
 
+    const uint64_t planes = job_bytes(&part.job) / plane_bytes;
     void *from[AXIS_COUNT] = {0}, *to[AXIS_COUNT];
     struct operands operands = {{0}};
     for (int c = 0; c < job_inputs(job); c++)
-        from[c] = cut_out(cut, &part, i, in[c], plane_bytes);
-    for (int k = 0; k < OPERAND_PROBES; k++)
-        if (sample->operands.at[k])
-            operands.at[k] = cut_out(cut, &part, i, sample->operands.at[k], plane_bytes);
+        from[c] = cut_out(cut, &part, i, in[c], plane_bytes, planes);
+    for (int k = 0; k < OPERANDS; k++)
+        operands.at[k] = operand_of(cut, sample, &part, i, k);
     arrays_make(to, job_outputs(job), job_bytes(&part.job), 0xa5);
     reference(&plan, &operands, from, to);
     if (job->more.probes)
@@ -93,8 +109,9 @@ static void run_part(const struct decomposition *cut, const struct sample *sampl
     arrays_free(to);
     for (int c = 0; c < AXIS_COUNT; c++)
         free(from[c]);
-    for (int k = 0; k < OPERAND_PROBES; k++)
-        free(operands.at[k]);
+    for (int k = 0; k < OPERANDS; k++)
+        if (operands.at[k] != sample->operands.at[k])
+            free(operands.at[k]);
     plan_release(&plan);
     free(block);
 }
@@ -134,17 +151,35 @@ static void check(struct random *random, const struct sample *sample, struct dec
     trial_free(&trial);
 }
 
+/* A batch of small fields, whose operands are made anew. */
+static void sample_batch(struct random *random, enum family family, struct sample *sample)
+{
+    sample_make(random, family, 100, sample);
+    operands_free(&sample->operands);
+    sample->job.batch = 34 + random_below(random, 40);
+    sample_complete(random, sample, false);
+}
+
+static bool has_faces(const struct job *job)
+{
+    uint64_t points = 0;
+    for (int i = OPERAND_VALUE; i < OPERANDS; i++)
+        points += job_operand_points(job, i);
+    return points > 0;
+}
+
 TEST(subdomains_give_the_bits_of_the_whole_field)
 {
     struct random random = random_start();
-    int done[sizeof cases / sizeof *cases][2] = {{0}};
+    int done[sizeof cases / sizeof *cases][2] = {{0}}, faces[2] = {0};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         for (int draw = 0; draw < DRAWS && done[c][0] + done[c][1] < JOBS; draw++) {
             struct sample sample;
-            sample_make(&random, cases[c].family, cases[c].points, &sample);
-            struct job *job = &sample.job;
-            if (cases[c].family == FAMILY_PLAIN && draw % 3 == 0) /* without operands */
-                job->batch = 34 + random_below(&random, 40);
+            if (cases[c].family <= FAMILY_SCHEME && draw % 8 == 0)
+                sample_batch(&random, cases[c].family, &sample);
+            else
+                sample_make(&random, cases[c].family, cases[c].points, &sample);
+            const struct job *job = &sample.job;
             const uint64_t planes = job->batch > 1 ? job->batch : job->n[job->axes - 1];
             const uint32_t count = 2 + (uint32_t)random_below(&random, 3);
             struct decomposition cut;
@@ -152,6 +187,7 @@ TEST(subdomains_give_the_bits_of_the_whole_field)
             if (decompose(job, planes, count, &cut, &failure)) {
                 check(&random, &sample, &cut);
                 done[c][cut.axis == AXIS_COUNT]++;
+                faces[cut.axis == AXIS_COUNT] += has_faces(job);
             }
             sample_free(&sample);
         }
@@ -159,6 +195,8 @@ TEST(subdomains_give_the_bits_of_the_whole_field)
                       (int)cases[c].family, done[c][0], done[c][1]);
         assert_true(done[c][0] + done[c][1] > 0);
     }
+    print_message("with arrays over faces: %d, and %d\n", faces[0], faces[1]);
+    assert_true(faces[0] > 0 && faces[1] > 0);
 }
 
 /* Own planes, and the edges among them, are the subdomain's. */
@@ -193,7 +231,7 @@ static void check_others(const struct sample *sample, const struct decomposition
     assert_true(plan_init(&plan, &part.job, block));
     const uint64_t bytes = job_bytes(&part.job), planes = bytes / plane_bytes,
                    low = own->begin + own->edge[SIDE_LOW], high = own->end - own->edge[SIDE_HIGH];
-    void *in[AXIS_COUNT] = {cut_out(cut, &part, i, whole, plane_bytes)}, *right[AXIS_COUNT],
+    void *in[AXIS_COUNT] = {cut_out(cut, &part, i, whole, plane_bytes, planes)}, *right[AXIS_COUNT],
          *blind[AXIS_COUNT];
     arrays_make(right, 1, bytes, 0xa5);
     arrays_make(blind, 1, bytes, 0x5a);

@@ -456,6 +456,23 @@ static void break_operands(int i)
     run(&job, in, out, 0, false);
 }
 
+/* Of a part of its arrays: an array over a face with other planes before and behind the job's. */
+static void break_faces(int i)
+{
+    enum { ROW = 32 * sizeof(float), NUMBERS = 4 + 32 + 4 };
+    struct job job = diffusion(32, 32, 1);
+    const uint64_t in = allocate(ROW * NUMBERS), out = allocate(ROW * NUMBERS);
+    job.boundary[AXIS_X][SIDE_LOW] =
+        (struct boundary){.kind = BOUNDARY_VALUE, .value_array = NUMBER_FACE};
+    job.boundary[AXIS_X][SIDE_HIGH] = (struct boundary){.kind = BOUNDARY_SYMMETRIC};
+    front.next.operand[OPERAND_VALUE] = allocate((i == 0   ? 32
+                                                  : i == 1 ? NUMBERS - 1
+                                                           : NUMBERS + 1) *
+                                                 sizeof(float));
+    front.next.ahead = front.next.behind = 4 * ROW;
+    run(&job, in, out, 0, false);
+}
+
 static void break_probe_outside(int i)
 {
     struct job job = diffusion(32, 32, 1);
@@ -666,6 +683,7 @@ TEST(test_a_broken_front)
                  {break_run_in_place_without_scratch, 1},
                  {break_components, 6},
                  {break_operands, 3},
+                 {break_faces, 3},
                  {break_probed, 3},
                  {break_records, 8},
                  {break_memfds, 5},
