@@ -177,10 +177,14 @@ bool job_has_steps(const struct job *job)
 uint64_t job_block_part(const struct job *job, enum block_part part)
 {
     uint64_t bytes[BLOCK_END] = {0}, at = 0;
-    for (int a = 0; a < AXIS_COUNT; a++)
+    const struct job_whole *whole = &job->more.whole;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const bool is_part = whole->n && a == job->axes - 1;
+        const uint64_t n = is_part ? whole->n : job->n[a],
+                       kind = is_part ? whole->kind : job->boundary[a][SIDE_LOW].kind;
         if (job->more.coordinates >> a & 1)
-            bytes[BLOCK_X + a] =
-                8 * (job->n[a] + (job->boundary[a][SIDE_LOW].kind == BOUNDARY_PERIODIC));
+            bytes[BLOCK_X + a] = 8 * (n + (kind == BOUNDARY_PERIODIC));
+    }
     bytes[BLOCK_OFFSETS] = (uint64_t)job->more.stencil_points * AXIS_COUNT * 4;
     bytes[BLOCK_WEIGHTS] = (uint64_t)job->more.stencil_points * 8;
     bytes[BLOCK_PROBES] = (uint64_t)job->more.probes * (AXIS_COUNT + 1) * 8;

@@ -67,6 +67,14 @@ enum {
     JOB_STENCIL_UNIT = 16      /* … so many are counted as the work of a point */
 };
 
+/* Of a part of a periodic axis with coordinates (numerics/subdomain.h): the block has all of the
+ * axis's, so that the part's rows are those of the whole to the bit. */
+struct job_whole {
+    uint64_t n;     /* its points; 0: the job is no such part */
+    uint64_t first; /* which of them is the part's first */
+    uint64_t kind;  /* enum boundary_kind: PERIODIC or ENDPOINT */
+};
+
 /* The less usual parameters; all bytes 0: none of them is given. */
 struct job_more {
     uint8_t scheme;                     /* diffusion: enum scheme */
@@ -80,6 +88,7 @@ struct job_more {
     double source_value;                /* diffusion: a source that is one number */
     double coefficient_max;             /* diffusion with a coefficient: its largest, measured */
     double constant[AXIS_COUNT][SIDE_COUNT]; /* BOUNDARY_MIXED */
+    struct job_whole whole;                  /* of the slowest axis */
     uint64_t block_bytes;                    /* of the block; 0: none */
     uint64_t block_key[2];                   /* a hash of it, so that other blocks are other jobs */
 };

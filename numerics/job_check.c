@@ -205,10 +205,22 @@ static struct job_more offered(const struct job *job)
         memcpy(more.stencil_radius, given->stencil_radius, sizeof more.stencil_radius);
     } else {
         more.coordinates = given->coordinates;
+        more.whole = given->whole;
     }
     more.block_bytes = given->block_bytes;
     memcpy(more.block_key, given->block_key, sizeof more.block_key);
     return more;
+}
+
+static bool check_whole(const struct job *job, struct failure *failure)
+{
+    const struct job_whole *whole = &job->more.whole;
+    const bool is_part = job->more.coordinates >> (job->axes - 1) & 1 && whole->n > 1 &&
+                         whole->n <= most_coordinates(job) && whole->first < whole->n &&
+                         (whole->kind == BOUNDARY_PERIODIC || whole->kind == BOUNDARY_ENDPOINT);
+    return is_part || !(whole->n || whole->first || whole->kind) ||
+           failure_set(failure, STATUS_INVALID_ARGUMENT, "spacing",
+                       "there is no such part of a periodic axis with coordinates");
 }
 
 /* What is said of a job beside its axes. */
@@ -228,6 +240,8 @@ static bool check_more(const struct job *job, struct failure *failure)
         if (more->coordinates >> a & 1 && a >= job->axes)
             return failure_set(failure, STATUS_INVALID_ARGUMENT, "spacing",
                                "coordinates are given for an axis that is not there");
+    if (!check_whole(job, failure))
+        return false;
     if (job->operator_id == OPERATOR_DIFFUSION && more->coefficient && more->coordinates &&
         job->accuracy != 2 && !job->allow_unstable)
         return failure_set_limit(

@@ -45,6 +45,11 @@ void job_weights(const struct job *job, int axis, const double *x, struct weight
                                   .spacing = x ? 0 : job->spacing[axis],
                                   .x = x,
                                   .conducts = x && job_conducts(job, axis)};
+    if (job->more.whole.n && axis == job->axes - 1) {
+        rows->whole_n = (int64_t)job->more.whole.n;
+        rows->whole_first = (int64_t)job->more.whole.first;
+        rows->whole_kind = boundary_traits((uint32_t)job->more.whole.kind)->rows;
+    }
     for (int s = 0; s < SIDE_COUNT; s++) {
         const struct boundary *boundary = &job->boundary[axis][s];
         struct weights_side *side = &rows->side[s];

@@ -75,6 +75,13 @@ uint64_t decomposition_ghosts(const struct decomposition *decomposition, uint64_
     return (planes + ALIGNED_PLANES - 1) / ALIGNED_PLANES * ALIGNED_PLANES;
 }
 
+/* Does the part of a subdomain know all coordinates of the axis that is cut? A ghost plane beyond
+ * the field's ends has none of its own that is a number to the bit. */
+static bool knows_whole(const struct decomposition *decomposition, const struct job *job)
+{
+    return decomposition->wraps && job->more.coordinates >> decomposition->axis & 1;
+}
+
 void decomposition_job(const struct decomposition *decomposition, const struct job *job, uint32_t i,
                        uint64_t steps, struct subdomain_job *part)
 {
@@ -91,6 +98,12 @@ void decomposition_job(const struct decomposition *decomposition, const struct j
     if (job_has_steps(job))
         part->job.steps = steps;
     part->job.imposed = decomposition->imposed;
+    if (knows_whole(decomposition, job))
+        part->job.more.whole = (struct job_whole){
+            .n = job->n[axis],
+            .first = own.begin - part->ahead +
+                     (own.begin < part->ahead) * (job->n[axis] - decomposition->endpoint),
+            .kind = job->boundary[axis][SIDE_LOW].kind};
     if (axis == AXIS_COUNT) {
         part->job.batch = job->batch / decomposition->planes * planes;
         return;
@@ -159,7 +172,8 @@ void decomposition_block(const struct decomposition *decomposition, const struct
         if (end == at)
             continue;
         const double *from = job_block_at(job, block, (enum block_part)p);
-        const bool is_cut = p <= BLOCK_Z && p == decomposition->axis;
+        const bool is_cut =
+            p <= BLOCK_Z && p == decomposition->axis && !knows_whole(decomposition, job);
         memcpy((char *)to + at, from + (is_cut ? own.begin - part->ahead : 0), end - at);
     }
     move_probes(decomposition, job, i, (int64_t)own.begin - (int64_t)part->ahead,
@@ -231,9 +245,6 @@ bool decompose(const struct job *job, uint64_t planes, uint32_t count,
     decomposition->endpoint = low->kind == BOUNDARY_ENDPOINT;
     if (job->more.scheme == SCHEME_ADI)
         return refuse(failure, "scheme", "scheme adi");
-    if (job->more.coordinates >> axis & 1 && decomposition->wraps)
-        return refuse(failure, job_axis_place("spacing", axis).text,
-                      "coordinates of a periodic axis that is cut");
     if (decomposition->endpoint && job->more.scheme == SCHEME_RK4)
         return refuse(failure, "endpoint", "endpoint with scheme rk4");
 

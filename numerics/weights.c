@@ -397,6 +397,20 @@ bool weights_has_points(const struct weights_axis *axis, const struct weights_ro
     return first.at >= 0 && first.at < axis->n && last.at >= 0 && last.at < axis->n;
 }
 
+/* Point i's row in the whole axis that this one is a part of. */
+static bool make_of_whole(const struct weights_axis *axis, int order, int accuracy,
+                          enum stagger stagger, int64_t i, struct weights_row *row)
+{
+    const struct weights_side side = {.kind = axis->whole_kind};
+    const struct weights_axis whole = {
+        .n = axis->whole_n, .x = axis->x, .side = {side, side}, .conducts = axis->conducts};
+    const int64_t j = weights_map(&whole, axis->whole_first + i).at;
+    if (!weights_make(&whole, order, accuracy, stagger, j, row))
+        return false;
+    row->first += i - j;
+    return true;
+}
+
 bool weights_make(const struct weights_axis *axis, int order, int accuracy, enum stagger stagger,
                   int64_t i, struct weights_row *row)
 {
@@ -408,7 +422,10 @@ bool weights_make(const struct weights_axis *axis, int order, int accuracy, enum
         (side[SIDE_HIGH].kind == WEIGHTS_HALO && axis->n - 1 - i < halo))
         return false;
     struct weights_row made = {0};
-    if (axis->x) {
+    if (axis->whole_n) {
+        if (!make_of_whole(axis, order, accuracy, stagger, i, &made))
+            return false;
+    } else if (axis->x) {
         /* The first point and the one that repeats it have the same weights to the bit. */
         const bool repeats = side[SIDE_LOW].kind == WEIGHTS_ENDPOINT && i == axis->n - 1;
         const int64_t j = repeats ? 0 : i;

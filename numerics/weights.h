@@ -75,6 +75,10 @@ struct weights_axis {
      * times a difference flows between neighbours and nothing is lost on the way. Sides are maps or
      * halos. */
     bool conducts;
+    /* With coordinates, of a part of an axis that is periodic: the points of the whole, whose
+     * coordinates these are; which one is the part's first; PERIODIC or ENDPOINT. 0: no part. */
+    int64_t whole_n, whole_first;
+    uint8_t whole_kind;
 };
 
 /* Are these arguments that weights_make() takes, of some axis long enough? */

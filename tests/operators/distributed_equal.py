@@ -106,10 +106,13 @@ class Jobs:
             params["batch"] = 1
             names = names[:-1]
             params["boundary"] = self.sides(names)
+        last = names[-1]
+        periodic = params["boundary"].get(last) == "periodic"
+        if periodic and self.random.integers(2):
+            params["endpoint"] = {last: True}
         if self.random.integers(4) == 0:
-            last = names[-1]
-            n = self.shape[-len(names)]
-            params["spacing"] = {last: np.cumsum(self.random.uniform(0.8, 1.2, n)).tolist()}
+            n = self.shape[-len(names)] + (periodic and "endpoint" not in params)
+            params["spacing"] = {last: (np.cumsum(self.random.uniform(0.8, 1.2, n)) - 7).tolist()}
         if method == "derivative":
             params |= {"axis": self.one_of(names), "order": int(self.random.integers(1, 5))}
         elif method == "diffusion":
@@ -190,7 +193,8 @@ def main(arguments=None):
                 while ran.total() < options.jobs:
                     job = jobs.next(len(devices))
                     if check(client, jobs, job, devices[0]):
-                        has = {"faces": has_arrays(job[3]["boundary"])} | {name: job[3].get(name) for name in ("report", "probes")}
+                        has = {"faces": has_arrays(job[3]["boundary"])} | {name: job[3].get(name) for name in
+                                                                           ("report", "probes", "spacing", "endpoint")}
                         ran[" with ".join([job[0], *(name for name, one in has.items() if one)])] += 1
                     drawn += 1
                     if drawn > 20 * options.jobs:

@@ -113,6 +113,17 @@ def test_every_operator_has_the_same_bits(client):
     same(client, "diffusion", new_random((70, 5, 6)), batch=1, cfl=0.4, steps=30)
 
 
+def test_periodic_coordinates_have_the_same_bits(client):
+    """Distances across the ends are those of the whole axis, far from 0 and near it."""
+    f = new_random((99, 9, 10), "f8")
+    for first in (-0.125, 1e9 / 3):
+        x = (first + numpy.cumsum(RANDOM.uniform(0.5, 1.5, 100))).tolist()
+        for axis in ({"spacing": {"z": x}}, {"spacing": {"z": x[:99]}, "endpoint": {"z": True}}):
+            same(client, "derivative", f, axis="z", order=2, accuracy=4, **axis)
+            same(client, "derivative", f, axis="z", stagger="backward", **axis)
+            same(client, "diffusion", f, cfl=0.4, steps=20, accuracy=2, diffusivity=numpy.exp(f), **axis)
+
+
 def test_a_field_is_overwritten_in_place_again_and_again(client):
     f = new_random((80, 12, 16), "f8")
     field = distribute(client, f)

@@ -512,6 +512,29 @@ TEST(a_block_is_what_its_job_can_have)
     block_refused(&job, offsets, BLOCK_OFFSETS, 1, 1, "offsets");
 }
 
+TEST(a_part_of_a_periodic_axis_lies_in_it)
+{
+    static const struct job_whole wrong[] = {{1, 0, BOUNDARY_PERIODIC},
+                                             {100, 100, BOUNDARY_PERIODIC},
+                                             {UINT64_MAX, 0, BOUNDARY_PERIODIC},
+                                             {100, 0, BOUNDARY_HALO},
+                                             {0, 1, 0},
+                                             {0, 0, BOUNDARY_ENDPOINT}};
+    struct job job = cube(OPERATOR_LAPLACIAN, 2, 64);
+    set_boundary(&job, AXIS_Z, BOUNDARY_HALO, 1);
+    job.more.coordinates = 1 << AXIS_Z;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        job.more.whole = wrong[i];
+        refused(&job, STATUS_INVALID_ARGUMENT, "spacing");
+    }
+    job.more.whole = (struct job_whole){100, 99, BOUNDARY_PERIODIC};
+    job.more.block_bytes = job_block_part(&job, BLOCK_END);
+    assert_int_equal(job.more.block_bytes, 101 * sizeof(double));
+    accepted(&job);
+    job.more.coordinates = 1 << AXIS_Y;
+    refused(&job, STATUS_INVALID_ARGUMENT, "spacing");
+}
+
 TEST(an_axis_has_only_so_many_coordinates)
 {
     const struct {

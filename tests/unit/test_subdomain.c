@@ -171,7 +171,7 @@ static bool has_faces(const struct job *job)
 TEST(subdomains_give_the_bits_of_the_whole_field)
 {
     struct random random = random_start();
-    int done[sizeof cases / sizeof *cases][2] = {{0}}, faces[2] = {0};
+    int done[sizeof cases / sizeof *cases][2] = {{0}}, faces[2] = {0}, wholes = 0;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         for (int draw = 0; draw < DRAWS && done[c][0] + done[c][1] < JOBS; draw++) {
             struct sample sample;
@@ -188,6 +188,7 @@ TEST(subdomains_give_the_bits_of_the_whole_field)
                 check(&random, &sample, &cut);
                 done[c][cut.axis == AXIS_COUNT]++;
                 faces[cut.axis == AXIS_COUNT] += has_faces(job);
+                wholes += cut.wraps && job->more.coordinates >> (job->axes - 1) & 1;
             }
             sample_free(&sample);
         }
@@ -196,7 +197,8 @@ TEST(subdomains_give_the_bits_of_the_whole_field)
         assert_true(done[c][0] + done[c][1] > 0);
     }
     print_message("with arrays over faces: %d, and %d\n", faces[0], faces[1]);
-    assert_true(faces[0] > 0 && faces[1] > 0);
+    print_message("cut along periodic coordinates: %d\n", wholes);
+    assert_true(faces[0] > 0 && faces[1] > 0 && wholes > 0);
 }
 
 /* Own planes, and the edges among them, are the subdomain's. */
