@@ -506,13 +506,16 @@ def test_the_group_survives_its_members(member, mailbox):
     with Daemon("--mailbox-bytes", mailbox, device=TWO) as daemon, daemon.client() as client:
         f = new_random((64, 64, 64))
         for _ in range(5):
-            field = distribute(client, f)
+            field, place = distribute(client, f), Region.holding(client, f).place(like=f)
             here = client.call("put", f=f, placement=FIRST if member else SECOND)["field"]
             job = client.send("diffusion", f=field, **ENDLESS)
             big = client.send("get", field=field["field"])
+            read = client.send("laplacian", f=place, coefficient=place, boundary={"x": {"value": f[:, :, 0]}}, accuracy=2,
+                               distribute=True)
             os.kill([d for d in daemon.info()["devices"] if d["name"] != GROUP][member]["pid"], signal.SIGKILL)
             assert client.error(job).code == "DEVICE_LOST"
             client.outcome(big)
+            client.outcome(read)
             assert client.refused("get", field=field["field"]).code == "FIELD_LOST"
             assert client.get(here).tobytes() == f.tobytes()
             eventually(lambda: all(d["state"] == "ready" for d in daemon.info()["devices"]), "all workers")
