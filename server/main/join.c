@@ -77,58 +77,68 @@ static void add(const struct config *config, const char *device)
     snprintf(lent->name, sizeof lent->name, "%s/%s", config->node, device);
 }
 
-/* --- --device auto --- */
+/* --- what it has --- */
 
-/* What the worker with that channel says: how many GPUs there are; 0: none that can be used. */
-static uint32_t ask(int channel)
+/* What the worker with that channel says. False: nothing. */
+static bool ask(int channel, struct channel_message *said)
 {
     struct channel_message arena = {.type = CHANNEL_ARENA, .u.arena.bytes = PROBE_BYTES};
     static struct channel_inbox inbox;
-    struct channel_message said;
     struct pollfd polls = {.fd = channel, .events = POLLIN};
-    int descriptor;
+    int descriptor = -1;
     const int memfd = rights_memfd("probe", PROBE_BYTES);
     const bool asked = memfd >= 0 && channel_send(channel, &arena, memfd) == CHANNEL_OK;
     if (memfd >= 0)
         close(memfd);
-    if (!asked || poll(&polls, 1, PROBE_MS) != 1 ||
-        channel_receive(channel, &inbox, &said, &descriptor) != CHANNEL_OK)
-        return 0;
+    const bool answered = asked && poll(&polls, 1, PROBE_MS) == 1 &&
+                          channel_receive(channel, &inbox, said, &descriptor) == CHANNEL_OK;
     if (descriptor >= 0)
         close(descriptor);
-    return said.type == CHANNEL_READY ? said.u.ready.info.count : 0;
+    return answered;
 }
 
-static uint32_t count_gpus(void)
+/* How many GPUs there are, as a worker says that opens this one; 0: it cannot be used. */
+static uint32_t count_gpus(const char *device, bool is_wanted)
 {
+    struct channel_message said = {.type = CHANNEL_REFUSED};
     int channel;
     pid_t pid;
-    if (start_program(node.worker_path, "cuda:0", SOCK_SEQPACKET | SOCK_NONBLOCK, &channel, &pid))
-        return 0;
-    const uint32_t count = ask(channel);
-    end_process(pid);
-    close(channel);
-    waitpid(pid, NULL, 0);
-    return count;
+    const int error =
+        start_program(node.worker_path, device, SOCK_SEQPACKET | SOCK_NONBLOCK, &channel, &pid);
+    snprintf(said.u.refused.text, sizeof said.u.refused.text, "%s",
+             error ? strerror(error) : "its worker says nothing");
+    if (!error) {
+        ask(channel, &said);
+        end_process(pid);
+        close(channel);
+        waitpid(pid, NULL, 0);
+    }
+    if (said.type == CHANNEL_READY)
+        return said.u.ready.info.count;
+    if (is_wanted)
+        log_error("%s cannot be used: %.199s", device, said.u.refused.text);
+    return 0;
 }
 
 /* --- the node --- */
 
-/* Their number; workers on the host share its memory. */
-static uint32_t find_devices(const struct config *config)
+/* False: one of the GPUs that are asked for cannot be used. */
+static bool find_devices(const struct config *config, uint32_t *hosts)
 {
-    uint32_t hosts = 0;
     char device[CONFIG_DEVICE_BYTES];
     const bool is_auto = strcmp(config->device, "auto") == 0;
-    const uint32_t gpus = is_auto ? count_gpus() : 0;
+    const uint32_t gpus = is_auto ? count_gpus("cuda:0", false) : 0;
     const char *left = gpus ? "" : is_auto ? "host" : config->device;
     for (uint32_t i = 0; i < gpus; i++) {
         snprintf(device, sizeof device, "cuda:%u", i);
         add(config, device);
     }
-    while (config_next_device(&left, &hosts, device))
+    while (config_next_device(&left, hosts, device)) {
+        if (strncmp(device, "cuda", 4) == 0 && !count_gpus(device, true))
+            return false;
         add(config, device);
-    return hosts;
+    }
+    return true;
 }
 
 /* Bridges read these; those that were given as options are not there yet. */
@@ -198,7 +208,10 @@ int join_head(const struct config *config, const char *worker_path, const char *
         return EXIT_FAILURE;
     node.worker_path = worker_path;
     node.bridge_path = bridge_path;
-    set_environment(config, find_devices(config));
+    uint32_t hosts = 0; /* workers on the host share its memory */
+    if (!find_devices(config, &hosts))
+        return EXIT_FAILURE;
+    set_environment(config, hosts);
     log_info("%s lends %u devices to %s", config->node, node.count, config->join);
     notify_send("READY=1\nSTATUS=Lends its devices");
     while (!polls[1].revents && !polls[2].revents) {

@@ -474,6 +474,15 @@ def test_a_key_that_is_none(tmp_path, text, mode, why):
     node.kill()
 
 
+def test_a_node_whose_device_cannot_be_used_does_not_start(tmp_path):
+    """As a server with such a device; the head need not be there."""
+    (tmp_path / "key").write_text("0" * 64)
+    (tmp_path / "key").chmod(0o600)
+    ended = subprocess.run([binary("fdserver"), "--join", "127.0.0.1:1", "--device", "host,cuda:99", "--cluster-key",
+                            str(tmp_path / "key")], env=clean_environment(), capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1 and "cuda:99 cannot be used" in ended.stderr, ended.stderr
+
+
 def test_neighbours_are_not_held_up_by_a_node():
     """While one user's node stands still, jobs of others on the head go on."""
     with Daemon(device="host,n1/host") as daemon, daemon.client() as client, daemon.client() as other:
