@@ -212,11 +212,13 @@ def test_a_false_head_with_a_certificate(tmp_path):
 
 
 def sockets_to_nodes(bridge, head_port):
-    """The descriptors of a node's bridge that lead to other nodes: its listener, and what it accepted or made."""
+    """The descriptors of a node's bridge that lead to other nodes: its listener, then what it accepted or made."""
+    listens = "0A"
     tables = [line.split() for line in open(f"/proc/{bridge}/net/tcp").readlines()[1:]]
-    ports = {f"socket:[{line[9]}]": [int(end.split(":")[1], 16) for end in line[1:3]] for line in tables}
+    known = {f"socket:[{line[9]}]": (line[3], [int(end.split(":")[1], 16) for end in line[1:3]]) for line in tables}
     links = {int(fd): os.readlink(f"/proc/{bridge}/fd/{fd}") for fd in os.listdir(f"/proc/{bridge}/fd")}
-    return [fd for fd, link in links.items() if head_port not in ports.get(link, [head_port])]
+    found = [fd for fd, link in links.items() if link in known and head_port not in known[link][1]]
+    return sorted(found, key=lambda fd: known[links[fd]][0] != listens)
 
 
 def of_process(pid, descriptor):
@@ -261,7 +263,7 @@ def test_a_connection_of_nodes_that_breaks_is_made_again():
         eventually(lambda: len(sockets_to_nodes(bridge, daemon.port())) == 3, "its listener, and one way and the other")
         for _ in range(5):
             jobs = [client.send("laplacian", f={"field": field}, placement="n2/host") for _ in range(3)]
-            listener, *connections = sorted(sockets_to_nodes(bridge, daemon.port()))
+            listener, *connections = sockets_to_nodes(bridge, daemon.port())
             for connection in connections:
                 with contextlib.suppress(OSError):  # it has been closed meanwhile
                     shut(bridge, connection)
@@ -287,7 +289,7 @@ def test_nodes_that_do_not_reach_each_other_any_more():
         (bridge,) = processes(daemon.nodes["n2"], "fdbridge")
         eventually(lambda: len(sockets_to_nodes(bridge, daemon.port())) == 3, "its listener, and one way and the other")
         addresses = {descriptor: shut(bridge, descriptor) for descriptor in sockets_to_nodes(bridge, daemon.port())}
-        listener = min(addresses)
+        listener = next(iter(addresses))
         for job in crossing(4):
             error, result = client.outcome(job)
             assert result["out"].tobytes() == expected if error is None else error.code == "OUT_OF_MEMORY" and error.retryable
