@@ -526,10 +526,7 @@ class Client:
         """Begin a job, and return it. `f` and `out` are arrays, Fields or dicts of them by axis; out="field"
         makes a new Field. progress(done, total) is called while a thread waits for an answer."""
         with self._sender(timeout, parameters if method not in _QUICK_METHODS else None):
-            if f is not None:
-                parameters["f"] = _each(f, self._operand)
-            self._name_operands(parameters, self._operand)
-            self._name_out(out, parameters)
+            self._name_arrays(f, out, parameters, self._operand)
             if out is None and f is not None:
                 out = self._pooled(method, f, parameters)
                 if out is not None:
@@ -554,10 +551,8 @@ class Client:
         """The cost of a job, without running it: a dict of "bytes", "seconds" and "device", for diffusion also
         "dt" and "dt_max". Only the shapes and types of arrays are sent."""
         with self._sender(timeout, parameters):
-            parameters |= {"f": _each(f, self._described), "dry_run": True}
-            self._name_operands(parameters, self._described)
-            self._name_out(out, parameters)
-            job = self._send(method, parameters)
+            self._name_arrays(f, out, parameters, self._described)
+            job = self._send(method, parameters | {"dry_run": True})
         return job.result()
 
     def chain(self, *ops, out=None, timeout=None, **parameters):
@@ -634,13 +629,6 @@ class Client:
         return self._named(f) or numpy.ascontiguousarray(f)
 
     @staticmethod
-    def _name_operands(parameters, call):
-        """call() on each array in parameters that are read beside f."""
-        for name in _OPERANDS:
-            if name in parameters:
-                parameters[name] = _each_array(parameters[name], call, name)
-
-    @staticmethod
     def _described(f, name="f"):
         if _is_field(f):
             return {"field": _field_id(f)}
@@ -659,8 +647,13 @@ class Client:
                            f"{_kind(out)}: leave out= away, or give it fdclient.empty(shape, dtype)", "out")
         return self._named(out)
 
-    def _name_out(self, out, parameters):
-        """Say where the result is to go, unless it is sent."""
+    def _name_arrays(self, f, out, parameters, call):
+        """Add f, what is read beside it, each by call(), and where the result is to go, unless it is sent."""
+        if f is not None:
+            parameters["f"] = _each(f, call)
+        for name in _OPERANDS:
+            if name in parameters:
+                parameters[name] = _each_array(parameters[name], call, name)
         places = out if isinstance(out, str) or out is None else _each(out, self._place)
         if all(place is not None for place in _values(places)):
             parameters["out"] = places
