@@ -64,12 +64,14 @@ static const struct option_row table[] = {
     {"dtype", NULL, SUBMIT | PUT, "TYPE",
      "Type of a file without one: float32 (default) or float64.", FIELD(dtype)},
     {"output", "o", SUBMIT | GET | CHAIN, "FILE",
-     "The file of the result; .npy selects NumPy's format, - is standard output (the default if "
-     "the input is -). Default: field.derivative.bin for field.bin and derivative; "
-     "field.gradient.x.bin and so on for components.",
+     "The file of the result: .npy for NumPy's format, any ending of no other format for plain "
+     "numbers, - for standard output (the default if the input is -). Default: "
+     "field.derivative.bin for field.bin and derivative; field.gradient.x.bin and so on for "
+     "components.",
      FIELD(output)},
     {"retry", NULL, ANY, "N",
-     "Try again up to N times if the server is not running or answers with a retryable error.",
+     "Try again up to N times, at increasing intervals, if the server is not running or answers "
+     "with a retryable error.",
      FIELD(retry)},
     {"connect", NULL, ANY, "unix:PATH",
      "The server's socket. Default: $FDSERVER_SOCKET, else /run/fdserver/fdserver.sock, else "
@@ -88,14 +90,6 @@ static const struct {
     const char *name, *arguments, *text;
 } commands[] = {COMMAND_TABLE(COMMAND_ROW)};
 #undef COMMAND_ROW
-
-const char *options_name(size_t row, const char **argument)
-{
-    if (row >= ROWS)
-        return NULL;
-    *argument = table[row].argument ? table[row].argument : "";
-    return table[row].name;
-}
 
 bool options_ids(const char *text, struct ids *ids)
 {

@@ -1,4 +1,4 @@
-/* The command line: one table makes the parsing, --help and what the manual is checked against. */
+/* The command line: one table makes the parsing, --help and the manual's options. */
 #pragma once
 
 #include "client/fdclient.h"
@@ -70,7 +70,3 @@ bool options_take_vector(const struct options *options);
 
 /* The names of its results, NULL after the last; NULL: it gives one array. */
 const char *const *options_result_names(const struct options *options);
-
-/* Rows of the table, for the test of the manual: the option's name and argument ("" for a flag),
- * NULL after the last. */
-const char *options_name(size_t row, const char **argument);

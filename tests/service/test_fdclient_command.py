@@ -493,6 +493,20 @@ def test_help_and_version(run):
     assert run("submit", "--help").stdout == text
 
 
+def test_the_manual_has_the_options_of_the_help(run):
+    """Each of them in scdoc's form, with its text; none of it is taken for markup."""
+    root = pathlib.Path(__file__).parents[2]
+    page = subprocess.run([root / "client/manual.sh", binary("fdclient"), root / "docs/fdclient.1.scd"],
+                          capture_output=True, text=True, check=True).stdout
+    assert "\n*-o*, *--output* _FILE_\n\tThe file of the result" in page
+    assert "\n*--endpoint*[=_WHICH_]\n" in page and "\n*-q*, *--quiet*\n" in page
+    assert r"$FDSERVER\_SOCKET" in page and re.search(r"\s\\\* for", page)
+    named = re.findall(r"^  (?:-\w, )?--([a-z-]+)", run("--help").stdout, re.M)
+    assert re.findall(r"^(?:\*-\w\*, )?\*--([a-z-]+)\*", page, re.M) == named and len(named) > 30
+    if shutil.which("scdoc"):
+        subprocess.run(["scdoc"], input=page, text=True, check=True, stdout=subprocess.DEVNULL)
+
+
 def test_the_example(daemon):
     env = os.environ | {"FDSERVER_SOCKET": f"unix:{daemon.path}"}
     ended = subprocess.run([binary("fdclient_example")], env=env, capture_output=True, text=True, timeout=PATIENCE_S)

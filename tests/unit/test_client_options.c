@@ -130,49 +130,6 @@ TEST(test_wrong_usage)
     }
 }
 
-static char *file_text(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    char *text = calloc(1, 1 << 16);
-    assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
-    fclose(file);
-    return text;
-}
-
-/* The manual has each option of the table with its argument, and no other. */
-TEST(test_the_manual_and_the_help_agree_with_the_table)
-{
-    char *manual = file_text(MANUAL), *help, *argument_at;
-    size_t length, rows = 0, listed = 0;
-    FILE *out = open_memstream(&help, &length);
-    options_help(out);
-    fclose(out);
-    const char *name, *argument;
-    for (; (name = options_name(rows, &argument)); rows++) {
-        char entry[96];
-        snprintf(entry, sizeof entry, "*--%s*", name);
-        char *at = manual;
-        while ((at = strstr(at, entry)) && at != manual && at[-1] != '\n' &&
-               strncmp(at - 2, ", ", 2) != 0)
-            at++;
-        if (!at)
-            fail_msg("the manual lacks --%s", name);
-        snprintf(entry, sizeof entry, "_%s_", argument);
-        argument_at = strstr(at, entry);
-        if (*argument && (!argument_at || argument_at > strchr(at, '\n')))
-            fail_msg("the manual lacks the argument %s of --%s", argument, name);
-        snprintf(entry, sizeof entry, "--%s", name);
-        assert_non_null(strstr(help, entry));
-    }
-    for (char *at = strstr(manual, "# OPTIONS"), *end = strstr(manual, "# EXIT"); at && at < end;
-         at = strstr(at + 1, "\n*-"))
-        listed += at[0] == '\n';
-    assert_int_equal(listed, rows);
-    free(manual);
-    free(help);
-}
-
 TEST(test_shapes)
 {
     struct fdclient_array array;
