@@ -137,19 +137,13 @@ static bool given_path(const char *address, struct sockaddr_un *at, struct fdcli
     return true;
 }
 
-/* A connect that a signal interrupted continues by itself; its end is awaited. */
-static int connect_whole(int descriptor, const struct sockaddr_un *at)
+/* To a socket of this system: one that a signal interrupted has not begun. 0, or an errno. */
+static int connect_again(int descriptor, const struct sockaddr_un *at)
 {
-    if (connect(descriptor, (const struct sockaddr *)at, sizeof *at) == 0)
-        return 0;
-    if (errno != EINTR)
-        return errno;
-    struct pollfd wait = {descriptor, POLLOUT, 0};
-    while (poll(&wait, 1, -1) < 0 && errno == EINTR)
-        continue;
-    int result = 0;
-    socklen_t length = sizeof result;
-    return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &result, &length) == 0 ? result : errno;
+    while (connect(descriptor, (const struct sockaddr *)at, sizeof *at) != 0)
+        if (errno != EINTR)
+            return errno;
+    return 0;
 }
 
 int connection_open(const char *address, struct fdclient_error *error)
@@ -163,7 +157,7 @@ int connection_open(const char *address, struct fdclient_error *error)
     if (address ? !given_path(address, &at, error) : !default_path(&at, error))
         return -1;
     const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const int failed = descriptor < 0 ? errno : connect_whole(descriptor, &at);
+    const int failed = descriptor < 0 ? errno : connect_again(descriptor, &at);
     if (failed == 0 && fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0) {
         setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
         return descriptor;

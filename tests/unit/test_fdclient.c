@@ -8,10 +8,13 @@
 #include "tests/unit/unit.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static const struct fdclient_array by_id = {.field = 5};
@@ -785,6 +788,54 @@ TEST(test_addresses)
     assert_null(fdclient_open(NULL, &error));
     assert_non_null(strstr(error.message, "/nowhere/by/environment"));
     unsetenv("FDSERVER_SOCKET");
+}
+
+static volatile sig_atomic_t alarms;
+
+static void count_alarm(int number)
+{
+    (void)number;
+    alarms++;
+}
+
+/* Let the client that waits for its turn in, once a signal has interrupted it. */
+static void *accept_two(void *listener)
+{
+    while (!alarms)
+        usleep(1000);
+    close(accept(*(int *)listener, NULL, NULL));
+    close(accept(*(int *)listener, NULL, NULL));
+    return NULL;
+}
+
+TEST(test_a_signal_while_connecting)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof at.sun_path, "/tmp/fdclient-%d.sock", (int)getpid());
+    const int listener = socket(AF_UNIX, SOCK_STREAM, 0), first = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(listener, 0), 0); /* room for one */
+    assert_int_equal(connect(first, (struct sockaddr *)&at, sizeof at), 0);
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = count_alarm}, NULL);
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    pthread_t thread;
+    pthread_sigmask(SIG_BLOCK, &alarm, NULL); /* in the other thread */
+    assert_int_equal(pthread_create(&thread, NULL, accept_two, (void *)&listener), 0);
+    pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = 50000}, NULL);
+    struct fdclient_error error = {0};
+    struct fdclient *client = fdclient_open(at.sun_path, &error);
+    assert_string_equal(error.message, "");
+    assert_int_equal(
+        getpeername(fdclient_descriptor(client), (struct sockaddr *)&at, &(socklen_t){sizeof at}),
+        0);
+    fdclient_close(client);
+    pthread_join(thread, NULL);
+    unlink(at.sun_path);
+    close(first);
+    close(listener);
 }
 
 int main(void)
