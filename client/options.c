@@ -160,14 +160,6 @@ void options_speak(const struct options *options, struct fdclient_error *error)
         memcpy(error->message, text, used + 1);
 }
 
-static bool has_argument(const struct options *options, const char *argument)
-{
-    for (int i = 0; i < options->argument_count; i++)
-        if (strcmp(options->arguments[i], argument) == 0)
-            return true;
-    return false;
-}
-
 static bool wrong(struct fdclient_error *error, const char *name, const char *why,
                   const char *value)
 {
@@ -251,7 +243,9 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
         return error_set(error, "USAGE", "", "the command is: fdclient %s %s",
                          commands[o->command].name, commands[o->command].arguments);
     enum command other;
-    const bool some_stdin = has_argument(o, "-");
+    bool some_stdin = false;
+    for (int i = 0; i < o->argument_count; i++)
+        some_stdin = some_stdin || strcmp(o->arguments[i], "-") == 0;
     const bool keeps_snapshots = o->params.snapshot && strcmp(o->params.snapshot, "field") == 0;
     const struct {
         bool is_wrong;
