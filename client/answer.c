@@ -257,9 +257,11 @@ static bool text_take(const msgpack_object *map, const char *key, char *text, si
     return true;
 }
 
-static bool export_take(struct ticket *ticket, const msgpack_object *result)
+static bool export_take(struct fdclient *client, struct ticket *ticket,
+                        const msgpack_object *result)
 {
     struct fdclient_export *exported = ticket->exported;
+    struct fdclient_error error;
     struct array_type type;
     if (!text_take(result, "kind", exported->kind, sizeof exported->kind) ||
         !text_take(result, "device", exported->device, sizeof exported->device) ||
@@ -270,10 +272,19 @@ static bool export_take(struct ticket *ticket, const msgpack_object *result)
         return bad_reply(ticket, "it describes no memory with a field");
     text_take(result, "uuid", exported->uuid, sizeof exported->uuid);
     answer_describe(&type, &exported->dtype, &exported->dimensions, exported->shape);
-    return true;
+    /* It comes with the first byte of the answer that it is of, so that it is here now. */
+    exported->descriptor = client->passed;
+    client->passed = -1;
+    if (exported->descriptor >= 0)
+        return true;
+    error_set(&error, "OUT_OF_MEMORY", "",
+              "the field's descriptor did not come: has this process as many as it may?");
+    ticket_fail(ticket, &error);
+    return false;
 }
 
-static bool result_take(struct ticket *ticket, const msgpack_object *result)
+static bool result_take(struct fdclient *client, struct ticket *ticket,
+                        const msgpack_object *result)
 {
     const msgpack_object *const report = object_find(result, "report");
     switch (ticket->answer) {
@@ -291,14 +302,15 @@ static bool result_take(struct ticket *ticket, const msgpack_object *result)
                 ticket->region->id) ||
                bad_reply(ticket, "it has no \"region\"");
     case ANSWER_EXPORT:
-        return export_take(ticket, result);
+        return export_take(client, ticket, result);
     case ANSWER_NOTHING:
         break;
     }
     return true;
 }
 
-void answer_take(struct ticket *ticket, const msgpack_object *error, const msgpack_object *result)
+void answer_take(struct fdclient *client, struct ticket *ticket, const msgpack_object *error,
+                 const msgpack_object *result)
 {
     if (error->type != MSGPACK_OBJECT_NIL) {
         struct failure failure;
@@ -315,5 +327,5 @@ void answer_take(struct ticket *ticket, const msgpack_object *error, const msgpa
         return;
     }
     if (!ticket->failed)
-        result_take(ticket, result);
+        result_take(client, ticket, result);
 }

@@ -163,10 +163,9 @@ struct ticket {
     uint32_t result_count;
     struct outgoing out;
     struct route route;
-    struct region *region; /* ANSWER_REGION */
-    struct fdclient_export
-        *exported; /* ANSWER_EXPORT, borrowed; but for its descriptor answer.c's */
-    bool internal; /* the caller does not know of it */
+    struct region *region;            /* ANSWER_REGION */
+    struct fdclient_export *exported; /* ANSWER_EXPORT, borrowed */
+    bool internal;                    /* the caller does not know of it */
     bool replied, failed;
     struct part parts[TICKET_PARTS]; /* of the results; and probes */
     struct fdclient_error error;
@@ -250,7 +249,8 @@ struct part *answer_payload(struct ticket *ticket, const struct splitter_payload
 
 /* The whole reply but for its payload, which has come: [1, msgid, error, result]. Nonsense, and
  * a result without a place, fail only the ticket. */
-void answer_take(struct ticket *ticket, const msgpack_object *error, const msgpack_object *result);
+void answer_take(struct fdclient *client, struct ticket *ticket, const msgpack_object *error,
+                 const msgpack_object *result);
 
 /* The type and shape beside a field's id; false: they are not there. */
 bool answer_field_type(const msgpack_object *out, struct array_type *type);

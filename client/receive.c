@@ -108,22 +108,6 @@ static void notification_take(struct fdclient *client, const msgpack_object_arra
         snapshot_take(client, about->via.array.ptr);
 }
 
-/* A descriptor comes with the first byte of the answer that it is of, so that it is here now. */
-static void passed_take(struct fdclient *client, struct ticket *ticket)
-{
-    struct fdclient_error error;
-    if (!ticket->exported || ticket->failed)
-        return;
-    ticket->exported->descriptor = client->passed;
-    client->passed = -1;
-    if (ticket->exported->descriptor >= 0)
-        return;
-    error_set(&error, "OUT_OF_MEMORY", "",
-              "the field's descriptor did not come: has this process "
-              "as many as it may?");
-    ticket_fail(ticket, &error);
-}
-
 /* One whole message has come. */
 static void message_take(struct fdclient *client)
 {
@@ -145,8 +129,7 @@ static void message_take(struct fdclient *client)
     } else if (type == 1 && message->size == 4 && object_unsigned(&message->ptr[1], &id)) {
         struct ticket *ticket = tickets_find(&client->pending, id);
         if (ticket && !ticket->replied) {
-            answer_take(ticket, &message->ptr[2], &message->ptr[3]);
-            passed_take(client, ticket);
+            answer_take(client, ticket, &message->ptr[2], &message->ptr[3]);
             ticket->replied = true;
             connection_settle(client, ticket);
         }
