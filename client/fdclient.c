@@ -22,9 +22,6 @@ struct fdclient *fdclient_open(const char *address, struct fdclient_error *error
         return NULL;
     }
     splitter_init_limits(&client->splitter, REPLY_CONTROL_BYTES, REPLY_ELEMENTS);
-    list_init(&client->pending);
-    list_init(&client->done);
-    list_init(&client->regions);
     client->socket = client->passed = -1;
     client->busy_polls = cores_to_spare();
     if (pool_open(client, error))

@@ -24,7 +24,6 @@ struct region *region_make(size_t bytes, bool pooled)
     struct region *region = calloc(1, sizeof *region);
     if (!region)
         return NULL;
-    list_init(&region->link);
     region->bytes = bytes;
     region->pooled = pooled;
     region->descriptor = rights_memfd("fdclient", bytes);
