@@ -507,24 +507,16 @@ def test_the_manual_has_the_options_of_the_help(run):
         subprocess.run(["scdoc"], input=page, text=True, check=True, stdout=subprocess.DEVNULL)
 
 
-def test_the_example(daemon):
-    env = os.environ | {"FDSERVER_SOCKET": f"unix:{daemon.path}"}
-    ended = subprocess.run([binary("fdclient_example")], env=env, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert ended.returncode == 0, ended.stderr
-    assert float(re.fullmatch(r"maximum error (\S+)\n", ended.stdout).group(1)) < 1e-6
-    env["FDSERVER_SOCKET"] = "unix:/nowhere"
-    assert subprocess.run([binary("fdclient_example")], env=env, capture_output=True).returncode == 1
-
-
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config")
 def test_the_installed_library(daemon, tmp_path):
-    """A program in another folder, built with pkg-config, with the shared library and the static one."""
+    """README's program, built in another folder with pkg-config, with the shared library and the static one."""
     if sanitized():
         pytest.skip("the library needs its sanitizer's runtime")
     subprocess.run(["cmake", "--install", str(BUILD / "client"), "--prefix", str(tmp_path)], check=True,
                    capture_output=True)
     library = next(tmp_path.glob("lib*/**/pkgconfig")).parent
-    source = pathlib.Path(__file__).parents[2] / "client/example.c"
+    readme, source = (pathlib.Path(__file__).parents[2] / "README.md").read_text(), tmp_path / "tour.c"
+    source.write_text(re.search(r"^```c\n(.*?)^```$", readme, re.M | re.S).group(1))
     text = (library / "pkgconfig/fdclient.pc").read_text()
     prefix = re.search(r"^prefix=(.*)$", text, re.M).group(1)
     env = os.environ | {"PKG_CONFIG_PATH": str(library / "pkgconfig"), "LD_LIBRARY_PATH": str(library),
@@ -534,9 +526,12 @@ def test_the_installed_library(daemon, tmp_path):
                                 "fdclient"], env=env, check=True, capture_output=True, text=True).stdout
         assert prefix == str(tmp_path) or prefix not in flags
         options = (flags.replace("-lfdclient", "-l:libfdclient.a") if static else flags).split()
-        subprocess.run(["cc", str(source), "-o", tmp_path / "example", *options, "-lm"], check=True)
-        ended = subprocess.run([tmp_path / "example"], env=env, capture_output=True, text=True, timeout=PATIENCE_S)
-        assert "maximum error" in ended.stdout, ended.stderr
+        subprocess.run(["cc", str(source), "-o", tmp_path / "tour", *options, "-lm"], check=True)
+        ended = subprocess.run([tmp_path / "tour"], env=env, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert ended.stdout == "1048576 bytes of derivative\n", ended.stderr
+        nowhere = subprocess.run([tmp_path / "tour"], env=env | {"FDSERVER_SOCKET": "unix:/nowhere"}, text=True,
+                                 capture_output=True)
+        assert nowhere.returncode == 1 and nowhere.stderr.startswith("CONNECTION: ")
     names = subprocess.run(["nm", "-D", "--defined-only", library / "libfdclient.so"], check=True,
                            capture_output=True, text=True).stdout
     functions = {line.split()[2].split("@")[0] for line in names.splitlines() if " T " in line}
