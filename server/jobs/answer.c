@@ -45,7 +45,7 @@ static void write_result(struct answer *answer, const struct op *op, enum out_ki
     if (is_vector)
         msgpack_pack_map(&answer->packer, (size_t)components);
     for (int i = 0; i < components; i++) {
-        struct field *field = computed ? op->out[i] : op->in[i];
+        struct field *field = op_results(op)[i];
         const struct region_use *place = &op->out_place[i];
         if (is_vector)
             reply_write_str(&answer->packer, axis_name((enum axis)i));
@@ -71,30 +71,19 @@ static void write_reports(struct answer *answer, const struct reply_report *repo
     }
 }
 
-/* Of an operator that is alone, or a get. */
-static void write_operator(struct answer *answer, const struct task *task)
+/* Of operators or a get. Arrays come last, since a message ends with one. */
+static void write_results(struct answer *answer, const struct task *task)
 {
     const struct op *op = task->op;
-    const bool computed = task->kind == TASK_OPERATOR;
-    const bool has_dt = computed && op->job.operator_id == OPERATOR_DIFFUSION;
+    const bool has_dt = !task->is_chain && op->job.operator_id == OPERATOR_DIFFUSION;
     const bool reports = task->script && task->script->reports;
-    struct field *probes = computed ? op->operand[OPERAND_PROBES] : NULL;
+    struct field *probes = op->operand[OPERAND_PROBES];
     msgpack_pack_map(&answer->packer, (size_t)1 + has_dt + reports + (probes != NULL));
     if (has_dt)
         reply_write_real(&answer->packer, "dt", true, op->job.dt);
     if (reports)
         write_reports(answer, task->script->report, job_outputs(&op->job),
                       job_gives_vector(&op->job));
-    reply_write_str(&answer->packer, "out");
-    write_result(answer, op, op->out_kind);
-    if (probes)
-        write_probes(answer, probes);
-}
-
-/* Arrays come last, since a message ends with one. */
-static void write_chain(struct answer *answer, const struct task *task)
-{
-    msgpack_pack_map(&answer->packer, 1);
     reply_write_str(&answer->packer, "out");
     if (task->is_named)
         msgpack_pack_map(&answer->packer, task->answers);
@@ -107,6 +96,8 @@ static void write_chain(struct answer *answer, const struct task *task)
                 reply_write_str(&answer->packer, one->name);
             write_result(answer, &task->op[one->of.link], one->of.kind);
         }
+    if (probes)
+        write_probes(answer, probes);
 }
 
 static void write_export(struct answer *answer, const struct task *task)
@@ -136,15 +127,13 @@ bool answer_task(struct answer *answer, const struct task *task)
 {
     answer_init(answer);
     reply_write_begin(&answer->packer, task->msgid);
-    if (task->is_chain) {
-        write_chain(answer, task);
-    } else if (task->kind == TASK_PUT) {
+    if (task->kind == TASK_PUT) {
         msgpack_pack_map(&answer->packer, 1);
         reply_write_count(&answer->packer, "field", task->op->in[0]->id);
     } else if (task->kind == TASK_EXPORT) {
         write_export(answer, task);
     } else {
-        write_operator(answer, task);
+        write_results(answer, task);
     }
     return answer->text.size > 0;
 }

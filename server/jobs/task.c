@@ -230,18 +230,16 @@ static void answer_early(struct task *task)
     task->client = NULL;
 }
 
-/* The arrays, by component, that answer `i` makes fields of: of a put its input. NULL: none. */
+/* The arrays, by component, that answer `i` makes fields of. NULL: none. */
 static struct field *const *new_fields(const struct task *task, uint32_t i)
 {
-    if (task->kind == TASK_PUT)
-        return task->op->in;
     const struct request_answer *of = &task->answer[i].of;
-    return of->kind == OUT_NEW_FIELD ? task->op[of->link].out : NULL;
+    return of->kind == OUT_NEW_FIELD ? op_results(&task->op[of->link]) : NULL;
 }
 
 static void withdraw_fields(const struct task *task)
 {
-    for (uint32_t i = 0; i < task->answers + (task->kind == TASK_PUT); i++) {
+    for (uint32_t i = 0; i < task->answers; i++) {
         struct field *const *fields = new_fields(task, i);
         for (int k = 0; fields && k < AXIS_COUNT; k++)
             if (fields[k] && fields[k]->id)
@@ -252,7 +250,7 @@ static void withdraw_fields(const struct task *task)
 /* Give ids to what is to be a field; all get one, or none. */
 static bool publish_fields(const struct task *task, struct failure *failure)
 {
-    for (uint32_t i = 0; i < task->answers + (task->kind == TASK_PUT); i++) {
+    for (uint32_t i = 0; i < task->answers; i++) {
         struct field *const *fields = new_fields(task, i);
         for (int k = 0; fields && k < AXIS_COUNT; k++)
             if (fields[k] && !field_publish(fields[k], failure)) {
@@ -396,15 +394,13 @@ void task_drain(struct device *device, bool late)
     }
 }
 
-/* The answers of an operator or a chain; a put and a get have none of these. */
 static void set_answers(struct task *task, const struct request *request)
 {
     const struct request_chain *chain = request->chain;
     task->is_chain = chain != NULL;
     task->repeat = chain ? chain->repeat : 1;
     task->is_named = chain && chain->is_named;
-    if (!chain && task->answers)
-        task->answer->of = (struct request_answer){0, request->out};
+    task->answer->of.kind = task->kind == TASK_PUT ? OUT_NEW_FIELD : request->out;
     for (uint32_t i = 0; chain && i < task->answers; i++) {
         struct task_answer *answer = &task->answer[i];
         answer->of = chain->answer[i];
@@ -421,7 +417,7 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
                                 : request->method == METHOD_EXPORT ? TASK_EXPORT
                                                                    : TASK_OPERATOR;
     const uint32_t count = request->chain ? request->chain->count : 1;
-    const uint32_t answers = request->chain ? request->chain->answers : kind == TASK_OPERATOR;
+    const uint32_t answers = request->chain ? request->chain->answers : 1;
     const uint64_t bytes =
         sizeof(struct task) + count * sizeof(struct op) + answers * sizeof(struct task_answer);
     struct task *task = memory_new(user, bytes, NULL, failure);

@@ -107,7 +107,7 @@ struct task {
     uint64_t front_bytes;          /* of the front's memory, counted for it and its parts */
     struct list client_link, device_link, granted_link;
     uint64_t exported; /* the id of the field, which may be freed meanwhile */
-    uint32_t answers;  /* that of an operator alone is one; of put, get and export none */
+    uint32_t answers;  /* of a chain; else one */
     struct task_answer *answer;
     uint32_t count; /* of: */
     struct op op[];
@@ -162,6 +162,13 @@ void task_part_ended(struct task *task);
 
 /* Its estimated time on its device. */
 int64_t task_cost_ns(const struct task *task);
+
+/* The arrays, by component, that it answers with: those that are put, got or exported are its
+ * inputs. */
+static inline struct field *const *op_results(const struct op *op)
+{
+    return op->task->kind == TASK_OPERATOR ? op->out : op->in;
+}
 
 /* Describe an operator as one order, without an id. */
 void op_order(const struct op *op, struct order *order);
