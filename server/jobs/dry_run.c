@@ -75,13 +75,14 @@ bool dry_run(struct client *client, struct request *request, const struct upload
     struct user *const user = client->user;
     const struct device *device = NULL;
     struct requirements needs[CHAIN_LINKS];
+    uint64_t relayed;
     uint32_t count = 0;
     const bool ok = requirements_expand(user, request, failure) &&
-                    (device = placement_of_job(client, request, upload, failure)) &&
+                    (device = placement_of_job(client, request, upload, &relayed, failure)) &&
                     requirements_find(client->jobs, user, device, request, needs, &count, failure);
     if (ok)
         write_answer(packer, needs, count, request->chain, &user->part[device->number]->flow,
-                     device, placement_copied_bytes(client, request, upload, device));
+                     device, relayed);
     requirements_free(needs, count);
     return ok;
 }

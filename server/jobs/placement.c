@@ -387,18 +387,9 @@ static struct device *choose(struct client *client, struct request *request,
     return group_if_larger(demand, cheapest(demand, finish_cost), type);
 }
 
-uint64_t placement_copied_bytes(struct client *client, const struct request *request,
-                                const struct upload *upload, const struct device *device)
-{
-    struct demand demand;
-    struct failure failure = {0};
-    demand_begin(&demand, client, upload);
-    find_arrays(&demand, request, &failure);
-    return copied_bytes(&demand, device);
-}
-
 struct device *placement_of_job(struct client *client, struct request *request,
-                                const struct upload *upload, struct failure *failure)
+                                const struct upload *upload, uint64_t *relayed,
+                                struct failure *failure)
 {
     struct demand demand;
     demand_begin(&demand, client, upload);
@@ -413,5 +404,6 @@ struct device *placement_of_job(struct client *client, struct request *request,
     const bool is_found = demand.pinned && (reads || demand.pinned->lost);
     if (!device || (!is_found && !is_there(device, failure)))
         return NULL;
+    *relayed = copied_bytes(&demand, device);
     return user_part(client->user, device->number, failure) ? device : NULL;
 }

@@ -20,15 +20,13 @@ struct upload;
 struct device *placement_of_array(struct client *client, const struct array_type *type,
                                   struct failure *failure);
 
-/* The device for a request that makes a job, whose payloads are in `upload`. It may bind links of a
- * chain (request_chain_bind()). NULL with the failure set: `distribute`, `placement` or `out` is
- * wrong, or OUT_OF_MEMORY. */
+/* The device for a request that makes a job, whose payloads are in `upload`; *relayed: the bytes of
+ * its inputs that lie on other devices, and are copied there. It may bind links of a chain
+ * (request_chain_bind()). NULL with the failure set: `distribute`, `placement` or `out` is wrong,
+ * or OUT_OF_MEMORY. */
 struct device *placement_of_job(struct client *client, struct request *request,
-                                const struct upload *upload, struct failure *failure);
-
-/* Bytes of the request's inputs that lie on other devices than that, and are copied there. */
-uint64_t placement_copied_bytes(struct client *client, const struct request *request,
-                                const struct upload *upload, const struct device *device);
+                                const struct upload *upload, uint64_t *relayed,
+                                struct failure *failure);
 
 /* The task is expected to take so long on its device; 0: it is answered. Later jobs of its user are
  * placed accordingly. */

@@ -446,8 +446,9 @@ bool task_accept(struct client *client, struct request *request, const struct up
     struct jobs *jobs = client->jobs;
     struct user *user = client->user;
     struct device *device = NULL;
+    uint64_t relayed;
     if (admission_open(jobs, user, failure) && requirements_expand(user, request, failure))
-        device = placement_of_job(client, request, upload, failure);
+        device = placement_of_job(client, request, upload, &relayed, failure);
     struct task *task = device ? new_task(jobs, user, request, failure) : NULL;
     if (!task) {
         USER_COUNT(user, ended[TASK_REFUSED], 1);
