@@ -6,14 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-void request_chain_place(const struct request_chain *chain, struct failure *failure, uint32_t link)
+bool request_chain_place(const struct request_chain *chain, struct failure *failure, uint32_t link)
 {
     if (chain && chain->is_operator)
-        return;
+        return false;
     char parameter[sizeof failure->parameter];
     memcpy(parameter, failure->parameter, sizeof parameter);
     snprintf(failure->parameter, sizeof failure->parameter, "ops %u%s%.36s", link,
              parameter[0] ? " " : "", parameter);
+    return false;
 }
 
 bool request_chain_bind(struct request_link *link, int i, const struct job *from,
@@ -197,10 +198,8 @@ static bool read_answers(const msgpack_object *value, struct request_chain *chai
 static bool new_chain(struct request *request, uint32_t links, struct failure *failure)
 {
     request->chain = calloc(1, sizeof *request->chain + links * sizeof *request->chain->link);
-    if (!request->chain)
-        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
-    request->chain->repeat = request->repeat;
-    return true;
+    return request->chain ||
+           failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
 }
 
 static bool read_ops(const msgpack_object *value, struct request *request, struct failure *failure)
@@ -216,10 +215,8 @@ static bool read_ops(const msgpack_object *value, struct request *request, struc
     struct request_chain *const chain = request->chain;
     for (; chain->count < value->via.array.size; chain->count++)
         if (!read_link(&value->via.array.ptr[chain->count], chain, &chain->link[chain->count],
-                       failure)) {
-            request_chain_place(chain, failure, chain->count);
-            return false;
-        }
+                       failure))
+            return request_chain_place(chain, failure, chain->count);
     return true;
 }
 
@@ -252,11 +249,9 @@ static bool read_chain(struct request *request, struct failure *failure)
     struct request_chain *chain = request->chain;
     for (uint32_t i = 0; i < chain->count; i++) {
         struct request *link = &chain->link[i].request;
-        if (request_check_inputs(link, request->dry_run, failure) &&
-            check_diffusivity(chain, link, failure))
-            continue;
-        request_chain_place(chain, failure, i);
-        return false;
+        if (!request_check_inputs(link, request->dry_run, failure) ||
+            !check_diffusivity(chain, link, failure))
+            return request_chain_place(chain, failure, i);
     }
     if (!read_answers(request->late_out, chain, failure))
         return false;

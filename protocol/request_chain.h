@@ -21,7 +21,6 @@ struct request_link {
 };
 
 struct request_chain {
-    uint64_t repeat;  /* from 1 up */
     bool is_operator; /* the links are steps of one operator, which errors do not number */
     bool is_named;    /* the answer is a map by name; else the result of the last link */
     uint32_t answers;
@@ -47,5 +46,5 @@ bool request_expand_hessian(struct request *request, const struct array_type *ty
                             struct failure *failure);
 
 /* Put the link before the failure's parameter: "ops 2 accuracy", counted from 0. chain NULL: its
- * links are ops. */
-void request_chain_place(const struct request_chain *chain, struct failure *failure, uint32_t link);
+ * links are ops. Returns false, as failure_set(). */
+bool request_chain_place(const struct request_chain *chain, struct failure *failure, uint32_t link);

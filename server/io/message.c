@@ -153,10 +153,8 @@ static bool find_numbers(const struct connection *connection, struct request *re
         array->small = arrival->numbers;
     }
     for (uint32_t i = 0; request->chain && i < request->chain->count; i++)
-        if (!find_numbers(connection, &request->chain->link[i].request, failure)) {
-            request_chain_place(request->chain, failure, i);
-            return false;
-        }
+        if (!find_numbers(connection, &request->chain->link[i].request, failure))
+            return request_chain_place(request->chain, failure, i);
     return true;
 }
 

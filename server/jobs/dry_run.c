@@ -34,10 +34,11 @@ static void write_dt(msgpack_packer *packer, const struct requirements *needs)
 /* All arrays are there at once. Every round runs the operators and copies regions in; the rest is
  * copied once, and `relayed` bytes from another device to this one. */
 static void write_answer(msgpack_packer *packer, const struct requirements *needs, uint32_t count,
-                         const struct request_chain *chain, const struct flow *flow,
+                         const struct request *request, const struct flow *flow,
                          const struct device *device, uint64_t relayed)
 {
-    const double repeat = chain ? (double)chain->repeat : 1;
+    const struct request_chain *chain = request->chain;
+    const double repeat = (double)request->repeat;
     uint64_t bytes = relayed;
     double ns = 2 * copy_ns(relayed);
     for (uint32_t i = 0; i < count; i++) {
@@ -81,8 +82,8 @@ bool dry_run(struct client *client, struct request *request, const struct upload
                     (device = placement_of_job(client, request, upload, &relayed, failure)) &&
                     requirements_find(client->jobs, user, device, request, needs, &count, failure);
     if (ok)
-        write_answer(packer, needs, count, request->chain, &user->part[device->number]->flow,
-                     device, relayed);
+        write_answer(packer, needs, count, request, &user->part[device->number]->flow, device,
+                     relayed);
     requirements_free(needs, count);
     return ok;
 }

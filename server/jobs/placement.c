@@ -260,10 +260,8 @@ static bool find_arrays(struct demand *demand, const struct request *request,
         return false;
     const struct request_chain *chain = request->chain;
     for (uint32_t i = 0; chain && i < chain->count; i++)
-        if (!find_arrays(demand, &chain->link[i].request, failure)) {
-            request_chain_place(chain, failure, i);
-            return false;
-        }
+        if (!find_arrays(demand, &chain->link[i].request, failure))
+            return request_chain_place(chain, failure, i);
     return true;
 }
 

@@ -283,18 +283,19 @@ static bool check_distributed(const struct finding *finding, struct failure *fai
 
 /* Do the links keep to the numbers and the work of one job, which all rounds together are, and to
  * the arrays of one answer? */
-static bool check_chain(const struct request_chain *chain, const struct requirements *needs,
+static bool check_chain(const struct request *request, const struct requirements *needs,
                         double max_work, struct failure *failure)
 {
+    const struct request_chain *chain = request->chain;
     double work = 0;
     for (uint32_t i = 0; i < chain->count; i++)
         work += job_work(&needs[i].job);
-    work *= (double)chain->repeat;
+    work *= (double)request->repeat;
     if (work > max_work)
         return failure_set_limit(failure, STATUS_TOO_LARGE,
-                                 chain->is_operator  ? NULL
-                                 : chain->repeat > 1 ? "repeat"
-                                                     : "ops",
+                                 chain->is_operator    ? NULL
+                                 : request->repeat > 1 ? "repeat"
+                                                       : "ops",
                                  work, max_work,
                                  "the ops' points times steps, times repeat, is %.6g; one job may "
                                  "have at most %.6g",
@@ -340,15 +341,12 @@ bool requirements_find(const struct jobs *jobs, const struct user *user,
         finding.needs = &needs[number];
         *finding.needs =
             (struct requirements){.request = link ? &link->request : request, .link = link};
-        if (find_one(&finding, link, failure) &&
-            (!device->group || check_distributed(&finding, failure)) &&
-            count_block(&block_bytes, &finding.needs->job, failure))
-            continue;
-        if (chain)
-            request_chain_place(chain, failure, number);
-        return false;
+        if (!find_one(&finding, link, failure) ||
+            (device->group && !check_distributed(&finding, failure)) ||
+            !count_block(&block_bytes, &finding.needs->job, failure))
+            return chain && request_chain_place(chain, failure, number);
     }
-    return !chain || check_chain(chain, needs, (double)jobs->config->max_work, failure);
+    return !chain || check_chain(request, needs, (double)jobs->config->max_work, failure);
 }
 
 void requirements_free(struct requirements *needs, uint32_t count)

@@ -116,9 +116,7 @@ static bool judge(struct task *task)
         if (request_job_measured(&op->job, op->cfl, k->nan > 0 ? NAN : k->min, k->max,
                                  (double)task->jobs->config->max_work, failure))
             continue;
-        if (task->is_chain)
-            request_chain_place(NULL, failure, action->op);
-        return false;
+        return task->is_chain && request_chain_place(NULL, failure, action->op);
     }
     return true;
 }

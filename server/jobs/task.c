@@ -398,7 +398,7 @@ static void set_answers(struct task *task, const struct request *request)
 {
     const struct request_chain *chain = request->chain;
     task->is_chain = chain != NULL;
-    task->repeat = chain ? chain->repeat : 1;
+    task->repeat = request->repeat;
     task->is_named = chain && chain->is_named;
     task->answer->of.kind = task->kind == TASK_PUT ? OUT_NEW_FIELD : request->out;
     for (uint32_t i = 0; chain && i < task->answers; i++) {

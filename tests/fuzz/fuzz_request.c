@@ -145,7 +145,7 @@ static bool is_named(const struct request_link *link)
 
 static void check_chain(const struct splitter *s, struct request_chain *chain)
 {
-    check(chain->count >= 1 && chain->count <= CHAIN_LINKS && chain->repeat >= 1);
+    check(chain->count >= 1 && chain->count <= CHAIN_LINKS);
     check(chain->answers >= 1 && chain->answers <= CHAIN_LINKS);
     for (uint32_t i = 0; i < chain->answers; i++)
         check(chain->answer[i].link < chain->count);
@@ -190,6 +190,7 @@ static void check_message(const struct splitter *s)
             check_place(&request.out_place.at[i], false);
         }
         check(request.method != METHOD_REGISTER || request.bytes > 0);
+        check(request.repeat >= 1);
     }
     if (good && request.method == METHOD_OPERATOR)
         check_operator(&request);

@@ -291,7 +291,7 @@ TEST(names_of_a_chain_are_resolved)
                  &request, &failure);
     assert_non_null(chain);
     assert_int_equal(chain->count, 3);
-    assert_int_equal(chain->repeat, 7);
+    assert_int_equal(request.repeat, 7);
     assert_int_equal(chain->link[0].source[0].link, -1);
     assert_int_equal(chain->link[0].request.f.at[0].field, 5);
     assert_int_equal(chain->link[1].source[0].link, 0);
