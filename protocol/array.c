@@ -343,56 +343,45 @@ uint64_t numbers_count(const struct array *array)
     return count;
 }
 
-/* Where the numbers go: one of the two. */
-struct sink {
-    double *reals;
-    int64_t *whole;
-};
-
-/* False: it is no whole number. */
-static bool put_number(const msgpack_object *number, struct sink *to)
+/* Number i, in C order. */
+static msgpack_object number_at(const struct array *array, uint64_t i)
 {
-    return to->reals ? object_real(number, to->reals++) : object_signed(number, to->whole++);
-}
-
-static bool put_list(const msgpack_object *list, struct sink *to)
-{
-    if (list->type != MSGPACK_OBJECT_ARRAY)
-        return put_number(list, to);
-    for (uint32_t i = 0; i < list->via.array.size; i++)
-        if (!put_list(&list->via.array.ptr[i], to))
-            return false;
-    return true;
-}
-
-static bool put_numbers(const struct array *array, struct sink to)
-{
-    const char *at = array->small;
-    if (array->kind == ARRAY_LIST)
-        return put_list(array->object, &to);
-    if (to.reals && array->element.letter == 'f' && array->element.bytes == sizeof *to.reals) {
-        memcpy(to.reals, at, array->type.bytes);
-        return true;
+    const struct array_element *element = &array->element;
+    if (array->kind != ARRAY_LIST)
+        return object_element(element->letter, element->bytes,
+                              (const char *)array->small + i * element->bytes);
+    const msgpack_object *list = array->object;
+    uint64_t count = numbers_count(array);
+    for (uint32_t d = 0; d < array->type.dimensions; d++, i %= count) {
+        count /= array->type.shape[d];
+        list = &list->via.array.ptr[i / count];
     }
-    for (uint64_t i = numbers_count(array); i > 0; i--, at += array->element.bytes) {
-        const msgpack_object number =
-            object_element(array->element.letter, array->element.bytes, at);
-        if (!put_number(&number, &to))
-            return false;
-    }
-    return true;
+    return *list;
 }
 
 void numbers_reals(const struct array *array, double *to)
 {
-    put_numbers(array, (struct sink){.reals = to});
+    const uint64_t count = numbers_count(array);
+    if (array->small && array->element.letter == 'f' && array->element.bytes == sizeof *to) {
+        memcpy(to, array->small, array->type.bytes);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        const msgpack_object number = number_at(array, i);
+        object_real(&number, &to[i]);
+    }
 }
 
 bool numbers_whole(const struct array *array, const char *parameter, int64_t *to,
                    struct failure *failure)
 {
-    return put_numbers(array, (struct sink){.whole = to}) ||
-           invalid_argument(failure, parameter, "one of its numbers is no whole number");
+    const uint64_t count = numbers_count(array);
+    for (uint64_t i = 0; i < count; i++) {
+        const msgpack_object number = number_at(array, i);
+        if (!object_signed(&number, &to[i]))
+            return invalid_argument(failure, parameter, "one of its numbers is no whole number");
+    }
+    return true;
 }
 
 /* ---- arrays as errors name them ---- */
