@@ -13,10 +13,14 @@ bool request_is_array(const msgpack_object *value)
     return (nd && !is_scalar) || object_find(value, "field") || object_find(value, "region");
 }
 
-static bool check_type(const struct array *input, const char *place, struct failure *failure)
+/* Has an input in a region a type and, of a request that is to be run, an array its data? */
+static bool check_input(const struct array *input, const char *place, bool dry_run,
+                        struct failure *failure)
 {
-    return input->kind != ARRAY_REGION || input->type.dimensions > 0 ||
-           invalid_argument(failure, place, "an input in a region needs its shape and type");
+    if (input->kind == ARRAY_REGION && !input->type.dimensions)
+        return invalid_argument(failure, place, "an input in a region needs its shape and type");
+    return input->kind != ARRAY_DESCRIBED || dry_run ||
+           invalid_argument(failure, place, "the array's data is missing");
 }
 
 bool request_read_operand(const msgpack_object *value, const char *parameter, struct array *array,
@@ -25,7 +29,7 @@ bool request_read_operand(const msgpack_object *value, const char *parameter, st
     if (!array_read(value, parameter, array, failure))
         return false;
     array->object = value;
-    return check_type(array, parameter, failure);
+    return check_input(array, parameter, true, failure);
 }
 
 void request_say_given(const msgpack_object *value, struct failure *failure)
@@ -59,26 +63,14 @@ const char *request_operand_place(const struct request *request, int operand)
                : "boundary";
 }
 
-static bool check_data(const struct array *input, const char *place, struct failure *failure)
-{
-    return input->kind != ARRAY_DESCRIBED ||
-           invalid_argument(failure, place, "the array's data is missing");
-}
-
 bool request_check_inputs(const struct request *request, bool dry_run, struct failure *failure)
 {
     const struct arrays *f = &request->f;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        if (f->at[a].kind == ARRAY_NONE)
-            continue;
-        const struct failure_place place = arrays_place(f, "f", a);
-        if (!check_type(&f->at[a], place.text, failure) ||
-            (!dry_run && !check_data(&f->at[a], place.text, failure)))
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (!check_input(&f->at[a], arrays_place(f, "f", a).text, dry_run, failure))
             return false;
-    }
-    for (int i = 0; i < OPERANDS && !dry_run; i++)
-        if (request->operand[i].kind != ARRAY_NONE &&
-            !check_data(&request->operand[i], request_operand_place(request, i), failure))
+    for (int i = 0; i < OPERANDS; i++)
+        if (!check_input(&request->operand[i], request_operand_place(request, i), dry_run, failure))
             return false;
     return true;
 }
