@@ -69,15 +69,6 @@ void splitter_init_limits(struct splitter *s, uint32_t control_bytes, uint32_t e
     s->element_limit = elements;
 }
 
-void splitter_shrink(struct splitter *s)
-{
-    if (s->control_bytes || s->control_room <= SPLITTER_ROOM_BYTES)
-        return;
-    free(s->control);
-    s->control = NULL;
-    s->control_room = 0;
-}
-
 void splitter_free(struct splitter *s)
 {
     free(s->control);
@@ -339,6 +330,11 @@ void splitter_next(struct splitter *s)
     s->elements = 0;
     s->payloads = 0;
     memset(&s->payload, 0, sizeof s->payload);
+    if (s->control_room > SPLITTER_ROOM_BYTES) {
+        free(s->control);
+        s->control = NULL;
+        s->control_room = 0;
+    }
 }
 
 bool splitter_idle(const struct splitter *s)

@@ -100,11 +100,9 @@ uint64_t splitter_payload_due(const struct splitter *s);
  * a list is a payload too: answer its event with splitter_payload_done(s, 0). */
 enum splitter_event splitter_payload_done(struct splitter *s, uint64_t count);
 
-/* Forget the message that was just delivered and begin the next. */
+/* Forget the message that was just delivered, give back the memory that a large one took, and begin
+ * the next. */
 void splitter_next(struct splitter *s);
-
-/* Between two messages: give back the memory that a large one took. */
-void splitter_shrink(struct splitter *s);
 
 /* Is the stream between two messages (an end here is clean)? */
 bool splitter_idle(const struct splitter *s);

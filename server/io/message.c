@@ -215,11 +215,8 @@ void message_take(struct connection *connection)
         /* The descriptor of a refused register is not the next message's. */
         if (connection->is_last || request.method == METHOD_REGISTER)
             passing_forget(&connection->passed);
+        splitter_next(&connection->splitter);
     }
     request_free(&request);
     msgpack_zone_clear(&connection->io->message);
-    if (bounds == BOUNDS_LATER)
-        return;
-    splitter_next(&connection->splitter);
-    splitter_shrink(&connection->splitter);
 }
