@@ -32,7 +32,9 @@ static uint64_t held_bytes(const struct task *task, bool own)
 {
     const struct field *held[CHAIN_LINKS * OP_ARRAYS];
     size_t count = 0;
-    uint64_t bytes = script_bytes(task->script) + (own ? task->block_bytes : 0);
+    uint64_t bytes = own ? task->block_bytes : 0;
+    for (int i = 0; task->script && i < SCRIPT_ARRAYS; i++)
+        bytes += task->script->array[i] ? task->script->array[i]->type.bytes : 0;
     for (const struct relay *relay = task->relays; relay; relay = relay->next)
         bytes += own && relay->from->resident ? 0 : relay->from->type.bytes;
     for (uint32_t k = 0; k < task->count; k++)

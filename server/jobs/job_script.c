@@ -249,30 +249,14 @@ void script_leave_snapshot(struct script *script)
     script->taken = NULL;
 }
 
-void script_release(struct script *script)
+void script_free(struct script *script)
 {
     if (!script)
         return;
     script_leave_snapshot(script);
     op_let_go(script->array, SCRIPT_ARRAYS);
     free(script->block); /* charged as the task's is, and with it no longer */
-    script->block = NULL;
-}
-
-void script_free(struct script *script)
-{
-    if (!script)
-        return;
-    script_release(script);
     free(script);
-}
-
-uint64_t script_bytes(const struct script *script)
-{
-    uint64_t bytes = 0;
-    for (int i = 0; i < SCRIPT_ARRAYS && script; i++)
-        bytes += script->array[i] ? script->array[i]->type.bytes : 0;
-    return bytes;
 }
 
 int64_t script_cost_ns(const struct flow *flow, const struct job *job, bool estimates)

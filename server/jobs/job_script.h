@@ -90,12 +90,8 @@ struct script_needs script_needs(const struct request *request, const struct job
 /* Make the script of a task that has its arrays; needs: of its operators. False with the failure
  * set: there is no room for the script's arrays; call script_free() all the same. */
 bool script_make(struct task *task, const struct requirements *needs, struct failure *failure);
-/* Release its arrays; free it. NULL is allowed. */
-void script_release(struct script *script);
+/* Release its arrays and free it. NULL is allowed. */
 void script_free(struct script *script);
-
-/* The bytes of its arrays. */
-uint64_t script_bytes(const struct script *script);
 
 /* The time that its orders will take, beyond that of the job itself. */
 int64_t script_cost_ns(const struct flow *flow, const struct job *job, bool estimates);

@@ -212,8 +212,9 @@ void script_go_on(struct task *task)
             script->broken = true;
     if (!script_is_done(script))
         return;
+    const struct failure failure = script->failure; /* the script ends with the task */
     if (script->broken)
-        task_fail_with(task, &script->failure);
+        task_fail_with(task, &failure);
     else
         task_succeed(task);
 }

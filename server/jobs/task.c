@@ -98,7 +98,8 @@ static void release(struct task *task)
     relays_release(task);
     for (uint32_t i = 0; i < task->count; i++)
         op_release(&task->op[i]);
-    script_release(task->script);
+    script_free(task->script);
+    task->script = NULL;
     admission_uncharge(task);
 }
 
@@ -130,7 +131,6 @@ static void task_end(struct task *task)
     }
     task->jobs->tasks[TASK_ENDED]--;
     USER_COUNT(user, jobs, -1);
-    script_free(task->script);
     memory_release(user, task->front_bytes);
     free(task);
     task_dispatch(device);
