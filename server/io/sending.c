@@ -13,8 +13,6 @@
 #include <sys/ioctl.h>
 #include <sys/uio.h>
 
-enum { PIECES_MOST = LOAD_PIECES_MOST /* of one write */ };
-
 #define STALL_NS UINT64_C(1000000000)
 
 static void piece_copied(struct slab *slab, void *context, bool ok);
@@ -226,24 +224,17 @@ static size_t minimum(size_t a, size_t b)
 }
 
 struct writing {
-    struct iovec pieces[PIECES_MOST];
+    struct iovec pieces[LOAD_PIECES_MOST];
     uint32_t count;
     size_t bytes, most;
 };
-
-static void begin_writing(struct writing *writing, size_t most)
-{
-    writing->count = 0;
-    writing->bytes = 0;
-    writing->most = most;
-}
 
 /* False: there was no room for all of it. */
 static bool add_bytes(struct writing *writing, const void *memory, size_t bytes)
 {
     if (!bytes)
         return true;
-    const size_t room = writing->count < PIECES_MOST ? writing->most - writing->bytes : 0;
+    const size_t room = writing->count < LOAD_PIECES_MOST ? writing->most - writing->bytes : 0;
     const size_t taken = minimum(bytes, room);
     if (taken)
         writing->pieces[writing->count++] = (struct iovec){(void *)(uintptr_t)memory, taken};
@@ -271,10 +262,9 @@ static bool gather(struct reply *reply, struct writing *writing)
     return reply->asked == reply->bytes;
 }
 
-/* Of as many replies as fit into one write of at most `most` bytes. */
-static void gather_all(struct outbox *outbox, struct writing *writing, size_t most)
+/* Of as many replies as fit into one write. */
+static void gather_all(struct outbox *outbox, struct writing *writing)
 {
-    begin_writing(writing, most);
     LIST_EACH (struct reply, reply, &outbox->ready, link) {
         const size_t before = writing->bytes;
         if (before && reply->exported)
@@ -372,8 +362,7 @@ static bool hand_over(struct outbox *outbox)
     struct reply *reply = LIST_FIRST(&outbox->ready, struct reply, link);
     if (!reply || !io_threads_wanted(outbox->io_threads))
         return false;
-    struct writing writing;
-    begin_writing(&writing, LOAD_BYTES_MOST);
+    struct writing writing = {.most = LOAD_BYTES_MOST};
     if (gather(reply, &writing) && writing.count) {
         writing.pieces[writing.count - 1].iov_len--;
         writing.bytes--;
@@ -449,8 +438,8 @@ void outbox_write(struct outbox *outbox)
         }
         if (hand_over(outbox))
             break;
-        struct writing writing;
-        gather_all(outbox, &writing, minimum(budget, most));
+        struct writing writing = {.most = minimum(budget, most)};
+        gather_all(outbox, &writing);
         if (!writing.count)
             break;
         const ssize_t n = rights_send(outbox->socket, writing.pieces, writing.count, descriptor);
