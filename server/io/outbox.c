@@ -254,24 +254,20 @@ static void lost(struct reply *reply)
 {
     struct outbox *outbox = reply->outbox;
     const bool snapshot = is_snapshot(reply), started = reply_started(reply);
-    reply->lost = true; /* nothing more of it can be brought over */
     bool all_here = reply->asked == reply->bytes && (started || reply->whole);
     for (uint32_t i = 0; i < reply->pieces; i++)
         all_here = all_here && piece_at(reply, i)->slab && piece_at(reply, i)->ready;
-    if (all_here || started) {
-        if (!all_here && !snapshot)
-            reply->task->outcome = TASK_FAILED;
-        if (snapshot)
-            leave_task(reply);
-        if (all_here)
-            return;            /* what is left to send has been brought over already */
-        outbox->broken = true; /* half of it is out: nothing else can follow on this stream */
-    } else if (snapshot) {
-        take_out(reply);
-    } else {
+    reply->lost = true; /* nothing more of it can be brought over */
+    if (!all_here && !snapshot)
         reply->task->outcome = TASK_FAILED;
+    if (!all_here && started) /* half of it is out: nothing else can follow on this stream */
+        outbox->broken = true;
+    if (snapshot && (all_here || started))
+        leave_task(reply);
+    else if (snapshot)
+        take_out(reply);
+    else if (!all_here && !started)
         replace(reply);
-    }
     connection_changed(outbox);
 }
 
