@@ -40,18 +40,13 @@ static bool hung_up(const struct connection *connection)
     return poll(&descriptor, 1, 0) == 1 && descriptor.revents & (POLLHUP | POLLERR);
 }
 
-static bool is_over_budget(const struct connection *connection)
-{
-    return memory_is_over(connection->user);
-}
-
 static bool may_read(const struct connection *connection)
 {
     return !connection->closing && !connection->receiving && !connection->end_of_input &&
            !connection->close_when_sent && list_empty(&connection->upload.waiter.link) &&
            !bounds_hold(connection) && !connection->outbox.broken &&
            connection->outbox.control_bytes <
-               (is_over_budget(connection) ? CONTROL_UNSENT_OVER : CONTROL_UNSENT_MOST);
+               (memory_is_over(connection->user) ? CONTROL_UNSENT_OVER : CONTROL_UNSENT_MOST);
 }
 
 static void on_event(enum splitter_event event, struct connection *connection, bool is_last)
@@ -64,7 +59,6 @@ static void on_event(enum splitter_event event, struct connection *connection, b
     if (event == SPLITTER_MESSAGE) {
         connection->is_last = is_last;
         message_take(connection);
-        connection->rests = turn_is_over(connection->io);
     } else if (event == SPLITTER_ERROR)
         message_fail(connection,
                      connection->splitter.no_memory ? STATUS_OUT_OF_MEMORY : STATUS_PROTOCOL,
@@ -94,7 +88,7 @@ static size_t consume(struct connection *connection, const uint8_t *bytes, size_
             const enum splitter_event event =
                 splitter_feed(splitter, bytes + used, length - used, &count);
             if (splitter->control_room > room && splitter->control_room > CONTROL_OVER &&
-                is_over_budget(connection))
+                memory_is_over(connection->user))
                 message_fail(connection, STATUS_OVER_BUDGET,
                              "no room for so large a message beside what you hold already");
             else
@@ -282,10 +276,8 @@ void connection_serve(struct connection *connection, uint32_t events)
     connection->rests = false;
     if (events & EPOLLOUT)
         outbox_write(&connection->outbox);
-    if (bounds_due(connection)) {
+    if (bounds_due(connection))
         message_take(connection);
-        connection->rests = turn_is_over(connection->io);
-    }
     if ((events & EPOLLIN || connection->leftover_bytes) && may_read(connection))
         read_some(connection);
     update(connection);
@@ -309,7 +301,7 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
         still_ns > connection->io->config->upload_timeout_s * UINT64_C(1000000000))
         message_fail(connection, STATUS_TIMEOUT, "the message stood still half-way for too long");
     /* The last resort: it reads nothing, and what waits for it is in its user's way. */
-    if (connection->outbox.blocked && is_over_budget(connection) &&
+    if (connection->outbox.blocked && memory_is_over(connection->user) &&
         now_ns - connection->outbox.sent_ns >
             connection->io->config->upload_timeout_s * UINT64_C(1000000000))
         connection->outbox.broken = true;

@@ -219,4 +219,5 @@ void message_take(struct connection *connection)
     }
     request_free(&request);
     msgpack_zone_clear(&connection->io->message);
+    connection->rests = turn_is_over(connection->io);
 }
