@@ -1,13 +1,12 @@
 #include "protocol/reply.h"
 
 #include "protocol/object.h"
+#include "protocol/splitter.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum message_type { MESSAGE_REQUEST, MESSAGE_RESPONSE, MESSAGE_NOTIFICATION };
 
 /* msgpack_sbuffer_write(), but all or nothing: what was packed in part is given up, and capacity
  * without memory tells those that come later. */
@@ -66,7 +65,7 @@ void reply_write_real(msgpack_packer *packer, const char *key, bool has, double 
 static void begin_response(msgpack_packer *packer, uint64_t msgid)
 {
     msgpack_pack_array(packer, 4);
-    msgpack_pack_int(packer, MESSAGE_RESPONSE);
+    msgpack_pack_int(packer, SPLITTER_RESPONSE);
     msgpack_pack_uint64(packer, msgid);
 }
 
@@ -75,7 +74,7 @@ static void begin_notification(msgpack_packer *packer, const char *name, uint64_
                                uint32_t pairs)
 {
     msgpack_pack_array(packer, 3);
-    msgpack_pack_int(packer, MESSAGE_NOTIFICATION);
+    msgpack_pack_int(packer, SPLITTER_NOTIFICATION);
     reply_write_str(packer, name);
     msgpack_pack_array(packer, 1);
     msgpack_pack_map(packer, pairs);

@@ -1,10 +1,9 @@
 #include "protocol/request.h"
 
 #include "protocol/request_read.h"
+#include "protocol/splitter.h"
 
 #include <stdlib.h>
-
-enum { TYPE_REQUEST = 0, TYPE_NOTIFICATION = 2 };
 
 static bool malformed(struct failure *failure, const char *text)
 {
@@ -29,9 +28,9 @@ bool request_decode(const msgpack_object *object, struct request *request, bool 
     const uint32_t count = object->via.array.size;
     uint64_t type;
     if (items[0].type != MSGPACK_OBJECT_POSITIVE_INTEGER ||
-        ((type = items[0].via.u64) != TYPE_REQUEST && type != TYPE_NOTIFICATION))
+        ((type = items[0].via.u64) != SPLITTER_REQUEST && type != SPLITTER_NOTIFICATION))
         return malformed(failure, "a message's type must be 0 (request) or 2 (notification)");
-    if (type == TYPE_NOTIFICATION) {
+    if (type == SPLITTER_NOTIFICATION) {
         request->is_notification = true;
         return true;
     }

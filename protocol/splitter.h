@@ -107,8 +107,8 @@ void splitter_next(struct splitter *s);
 /* Is the stream between two messages (an end here is clean)? */
 bool splitter_idle(const struct splitter *s);
 
-/* Messages with a msgid, as numbered on the wire. */
-enum splitter_kind { SPLITTER_REQUEST = 0, SPLITTER_RESPONSE = 1 };
+/* The kinds of messages, as numbered on the wire; a notification has no msgid. */
+enum splitter_kind { SPLITTER_REQUEST, SPLITTER_RESPONSE, SPLITTER_NOTIFICATION };
 
 /* The msgid of a message of that kind, complete or not, so that an error can name its request and
  * payload can go where its request wants it. False: the msgid has not come yet, or the message is
