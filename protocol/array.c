@@ -372,16 +372,12 @@ void numbers_reals(const struct array *array, double *to)
     }
 }
 
-bool numbers_whole(const struct array *array, const char *parameter, int64_t *to,
+bool numbers_whole(const struct array *array, const char *parameter, uint64_t i, int64_t *to,
                    struct failure *failure)
 {
-    const uint64_t count = numbers_count(array);
-    for (uint64_t i = 0; i < count; i++) {
-        const msgpack_object number = number_at(array, i);
-        if (!object_signed(&number, &to[i]))
-            return invalid_argument(failure, parameter, "one of its numbers is no whole number");
-    }
-    return true;
+    const msgpack_object number = number_at(array, i);
+    return object_signed(&number, to) ||
+           invalid_argument(failure, parameter, "one of its numbers is no whole number");
 }
 
 /* ---- arrays as errors name them ---- */
@@ -389,12 +385,6 @@ bool numbers_whole(const struct array *array, const char *parameter, int64_t *to
 struct failure_place arrays_place(const struct arrays *arrays, const char *parameter, int component)
 {
     return failure_place(parameter, arrays->is_vector ? axis_name((enum axis)component) : NULL);
-}
-
-bool array_is_alike(const struct array_type *a, const struct array_type *b)
-{
-    return a->dtype == b->dtype && a->dimensions == b->dimensions &&
-           memcmp(a->shape, b->shape, a->dimensions * sizeof a->shape[0]) == 0;
 }
 
 struct array_shape_text array_shape_text(const uint64_t *shape, uint32_t dimensions)
@@ -417,7 +407,8 @@ const char *array_dtype_text(enum dtype dtype)
 bool array_check_alike(const struct array_type *given, const struct array_type *wanted,
                        const char *place, const char *whose, struct failure *failure)
 {
-    return array_is_alike(given, wanted) ||
+    return (given->dtype == wanted->dtype && given->dimensions == wanted->dimensions &&
+            memcmp(given->shape, wanted->shape, given->dimensions * sizeof *given->shape) == 0) ||
            invalid_argument(failure, place, "its type and shape are %s %s, and those of %s %s %s",
                             array_dtype_text(given->dtype),
                             array_shape_text(given->shape, given->dimensions).text, whose,

@@ -63,10 +63,7 @@ struct arrays {
 struct failure_place arrays_place(const struct arrays *arrays, const char *parameter,
                                   int component);
 
-/* Are type and shape the same? */
-bool array_is_alike(const struct array_type *a, const struct array_type *b);
-
-/* The same, where the parameter `place` must be like `whose` array is: an error says both. */
+/* Are type and shape of the parameter `place` those of `whose` array? An error says both. */
 bool array_check_alike(const struct array_type *given, const struct array_type *wanted,
                        const char *place, const char *whose, struct failure *failure);
 
@@ -120,7 +117,7 @@ bool array_is_list(uint64_t bytes);
  *   struct array weights;
  *   numbers_read(value, "weights", &weights, failure)             when the parameter is read;
  *   numbers_count(&weights), weights.type.dimensions, .shape      checked by request_job();
- *   numbers_reals(&weights, to)                                   into the block.
+ *   numbers_reals(&weights, to), or each by numbers_whole()       into the block.
  *
  * An ARRAY of LIMIT_DIVERT_BYTES or more is payload: `small` is NULL at first, and the
  * receiver of the payload sets it before anything is written. */
@@ -138,7 +135,7 @@ uint64_t numbers_count(const struct array *array);
 /* Write all of them, in C order. Integers beyond 2^53 round. */
 void numbers_reals(const struct array *array, double *to);
 
-/* The same as whole numbers; false with INVALID_ARGUMENT where one of them is none, or over 2^63.
+/* Number i of them as a whole number; false with INVALID_ARGUMENT where it is none, or over 2^63.
  */
-bool numbers_whole(const struct array *array, const char *parameter, int64_t *to,
+bool numbers_whole(const struct array *array, const char *parameter, uint64_t i, int64_t *to,
                    struct failure *failure);

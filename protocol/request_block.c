@@ -67,19 +67,6 @@ static bool put_coordinates(const struct array *given, const struct job *job, in
     return true;
 }
 
-/* Whole numbers as they were given; the caller frees them. NULL with the failure set. */
-static int64_t *read_whole(const struct array *given, const char *parameter,
-                           struct failure *failure)
-{
-    int64_t *numbers = malloc(numbers_count(given) * sizeof *numbers);
-    if (!numbers)
-        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
-    if (numbers && numbers_whole(given, parameter, numbers, failure))
-        return numbers;
-    free(numbers);
-    return NULL;
-}
-
 /* As many offsets as weights, of an index for each axis of space; of one axis, a list of numbers
  * will do. */
 static bool count_stencil(const struct request *request, struct job *job, struct failure *failure)
@@ -107,14 +94,18 @@ static bool count_stencil(const struct request *request, struct job *job, struct
 }
 
 /* Offsets to x, y, z: each within the radius, and none twice. Sets the stencil's radius. */
-static bool put_offsets(const int64_t *given, struct job *job, int32_t *to, struct failure *failure)
+static bool put_offsets(const struct array *given, struct job *job, int32_t *to,
+                        struct failure *failure)
 {
     enum { WIDTH = 2 * JOB_STENCIL_RADIUS + 1 };
     uint8_t seen[WIDTH * WIDTH * WIDTH] = {0};
     for (uint64_t k = 0; k < job->more.stencil_points; k++) {
         size_t place = 0;
         for (int a = 0; a < job->axes; a++) {
-            const int64_t o = given[k * job->axes + job->axes - 1 - (uint64_t)a];
+            int64_t o;
+            if (!numbers_whole(given, "offsets", k * job->axes + job->axes - 1 - (uint64_t)a, &o,
+                               failure))
+                return false;
             if (o < -JOB_STENCIL_RADIUS || o > JOB_STENCIL_RADIUS)
                 return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "offsets",
                                          fabs((double)o), JOB_STENCIL_RADIUS,
@@ -139,11 +130,8 @@ static bool put_stencil(const struct request *request, struct job *job, uint8_t 
                         struct failure *failure)
 {
     double *weights = job_block_at(job, block, BLOCK_WEIGHTS);
-    int64_t *given = read_whole(&request->numbers[NUMBERS_OFFSETS], "offsets", failure);
-    const bool ok =
-        given && put_offsets(given, job, job_block_at(job, block, BLOCK_OFFSETS), failure);
-    free(given);
-    if (!ok)
+    if (!put_offsets(&request->numbers[NUMBERS_OFFSETS], job,
+                     job_block_at(job, block, BLOCK_OFFSETS), failure))
         return false;
     numbers_reals(&request->numbers[NUMBERS_WEIGHTS], weights);
     for (uint64_t k = 0; k < job->more.stencil_points; k++)
@@ -182,24 +170,23 @@ static bool put_probes(const struct array *given, const struct job *job, int64_t
                        struct failure *failure)
 {
     const uint64_t count = given->type.shape[0], dimensions = given->type.shape[1];
-    int64_t *indices = read_whole(given, "probes", failure);
-    bool ok = indices;
     const int64_t extra = (int64_t)dimensions - job->axes; /* an index of the batch before those */
-    for (uint64_t i = 0; ok && i < count * dimensions; i++) {
+    for (uint64_t i = 0; i < count * dimensions; i++) {
         const int64_t d = (int64_t)(i % dimensions);
         const bool is_batch = d < extra;
         const int axis = is_batch ? AXIS_COUNT : (int)((int64_t)dimensions - 1 - d);
         const int64_t n = (int64_t)(is_batch ? job->batch : job->n[axis]);
-        int64_t at = indices[i];
+        int64_t at;
+        if (!numbers_whole(given, "probes", i, &at, failure))
+            return false;
         if (at < -n || at >= n)
-            ok = invalid_argument(failure, "probes",
-                                  "index %" PRId64 " of probe %" PRIu64
-                                  " is out of range for %" PRId64 " points",
-                                  at, i / dimensions, n);
+            return invalid_argument(failure, "probes",
+                                    "index %" PRId64 " of probe %" PRIu64
+                                    " is out of range for %" PRId64 " points",
+                                    at, i / dimensions, n);
         to[i / dimensions * (AXIS_COUNT + 1) + (uint64_t)axis] = at < 0 ? at + n : at;
     }
-    free(indices);
-    return ok;
+    return true;
 }
 
 static bool fill_block(const struct request *request, struct job *job, uint8_t *block,

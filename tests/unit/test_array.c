@@ -256,9 +256,10 @@ TEST(one_without_data_is_described)
                      MSGPACK_UNPACK_SUCCESS);
     struct array again = array_of(&written);
     assert_int_equal(again.kind, ARRAY_DESCRIBED);
-    assert_true(array_is_alike(&again.type, &array.type));
+    struct failure failure = {0};
+    assert_true(array_check_alike(&again.type, &array.type, "f", "the array", &failure));
     again.type.shape[1]++;
-    assert_false(array_is_alike(&again.type, &array.type));
+    assert_false(array_check_alike(&again.type, &array.type, "f", "the array", &failure));
     msgpack_unpacked_destroy(&written);
     msgpack_sbuffer_destroy(&buffer);
     msgpack_unpacked_destroy(&unpacked);
