@@ -67,5 +67,6 @@ void notify_send(const char *state);
 /* How often the watchdog must be fed, in milliseconds; 0: not at all. */
 uint64_t notify_watchdog_ms(void);
 
-/* Sockets handed over: descriptors first … first + count − 1, now close-on-exec. */
-int notify_sockets(int *first);
+/* The number of sockets handed over, now close-on-exec: descriptors from NOTIFY_FIRST on. */
+enum { NOTIFY_FIRST = 3 }; /* SD_LISTEN_FDS_START */
+int notify_sockets(void);

@@ -226,14 +226,13 @@ static bool is_stream_listener(int descriptor)
 
 bool listener_open_all(struct io *io)
 {
-    int first;
-    const int handed_over = notify_sockets(&first);
-    for (int i = 0; i < handed_over; i++) {
-        if (!is_stream_listener(first + i)) {
-            log_error("descriptor %d from systemd is no listening Unix stream socket", first + i);
+    const int handed_over = notify_sockets();
+    for (int socket = NOTIFY_FIRST; socket < NOTIFY_FIRST + handed_over; socket++) {
+        if (!is_stream_listener(socket)) {
+            log_error("descriptor %d from systemd is no listening Unix stream socket", socket);
             return false;
         }
-        if (!listener_start(io, first + i, NULL))
+        if (!listener_start(io, socket, NULL))
             return false;
         log_info("listening on a socket from systemd");
     }

@@ -8,8 +8,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define LISTEN_FIRST 3 /* SD_LISTEN_FDS_START */
-
 static struct sockaddr_un notify_address;
 static socklen_t notify_address_bytes;
 static uint64_t notify_watchdog_us;
@@ -47,7 +45,7 @@ void notify_init(void)
         notify_socket_count = count < 64 ? (int)count : 64;
     }
     for (int i = 0; i < notify_socket_count; i++)
-        fcntl(LISTEN_FIRST + i, F_SETFD, FD_CLOEXEC);
+        fcntl(NOTIFY_FIRST + i, F_SETFD, FD_CLOEXEC);
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
     unsetenv("WATCHDOG_PID");
@@ -73,8 +71,7 @@ uint64_t notify_watchdog_ms(void)
     return notify_watchdog_us / 2000; /* half the period, as sd_watchdog_enabled(3) advises */
 }
 
-int notify_sockets(int *first)
+int notify_sockets(void)
 {
-    *first = LISTEN_FIRST;
     return notify_socket_count;
 }

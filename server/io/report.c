@@ -6,14 +6,6 @@
 
 #include <unistd.h>
 
-static size_t report_length_of(const struct list *list)
-{
-    size_t n = 0;
-    for (const struct list *link = list_begin(list); link != list; link = link->next)
-        n++;
-    return n;
-}
-
 #define COARSE_NS UINT64_C(10000000000)
 #define COARSE_LEAST_COUNT 64
 #define COARSE_LEAST_BYTES (UINT64_C(64) << 20)
@@ -144,7 +136,10 @@ void report_info(msgpack_packer *packer, struct io *io, const struct user *user)
     reply_write_text(packer, "version", FDSERVER_VERSION);
     reply_write_count(packer, "pid", (uint64_t)getpid());
     reply_write_str(packer, "devices");
-    msgpack_pack_array(packer, report_length_of(&io->jobs->devices->list));
+    size_t devices = 0;
+    LIST_EACH (const struct device, device, &io->jobs->devices->list, link)
+        devices++;
+    msgpack_pack_array(packer, devices);
     LIST_EACH (const struct device, device, &io->jobs->devices->list, link)
         put_device(packer, device, is_operator(user));
     reply_write_str(packer, "methods");

@@ -188,8 +188,7 @@ static void serve_users(struct io *io)
             list_remove(&user->turn.link);
     }
     /* Users with more input queue behind those who had no slice in this turn. */
-    for (struct list *link; (link = list_take(&served));)
-        list_push(&turn->ready, link);
+    list_move(&served, &turn->ready);
 }
 
 void turn_tick(struct io *io)
