@@ -68,6 +68,11 @@ static bool is_cut(const struct request *request, const struct job *job)
     return request->every && request->every < job->steps;
 }
 
+static uint32_t bits(int from, int count)
+{
+    return ((UINT32_C(1) << count) - 1) << from;
+}
+
 struct script_needs script_needs(const struct request *request, const struct job *job)
 {
     const bool report = request->report, cut = is_cut(request, job);
@@ -76,9 +81,11 @@ struct script_needs script_needs(const struct request *request, const struct job
         needs.result_bytes = measure_bytes(job_points(job));
     needs.estimates = report && has_estimate(job);
     if (needs.estimates)
-        needs.arrays = job_outputs(job) + job_has_steps(job) + estimate_scratch(job);
+        needs.arrays = bits(SCRIPT_FINER, job_outputs(job)) |
+                       bits(SCRIPT_SAME, job_has_steps(job)) |
+                       bits(SCRIPT_WORK, estimate_scratch(job));
     if (cut && request->snapshot == SNAPSHOT_FIELD)
-        needs.arrays++;
+        needs.arrays |= bits(SCRIPT_FRESH, 1);
     return needs;
 }
 
@@ -163,14 +170,6 @@ static void compose(struct task *task, uint64_t ahead, bool cut)
             add(task, ACTION_WRITE, true, k)->component = i;
 }
 
-static bool take_arrays(struct task *task, int from, int count, struct failure *failure)
-{
-    for (int i = from; i < from + count; i++)
-        if (!(task->script->array[i] = admission_new_array(task, &task->op->type, failure)))
-            return false;
-    return true;
-}
-
 /* The block without the probes, which come last in it. */
 static bool take_block(struct task *task, struct failure *failure)
 {
@@ -204,13 +203,10 @@ static struct script *new_script(struct task *task, uint64_t actions, struct fai
 
 static bool take_own(struct task *task, const struct requirements *needs, struct failure *failure)
 {
-    struct script *script = task->script;
-    const struct job *job = &task->op->job;
-    if (script->estimates && (!take_arrays(task, SCRIPT_FINER, job_outputs(job), failure) ||
-                              !take_arrays(task, SCRIPT_SAME, job_has_steps(job), failure) ||
-                              !take_arrays(task, SCRIPT_WORK, estimate_scratch(job), failure) ||
-                              !take_block(task, failure)))
-        return false;
+    for (int i = 0; i < SCRIPT_ARRAYS; i++)
+        if (needs->script.arrays >> i & 1 &&
+            !(task->script->array[i] = admission_new_array(task, &task->op->type, failure)))
+            return false;
     for (uint32_t i = 0; i < task->count; i++) {
         const uint64_t bytes = needs[i].script.result_bytes;
         /* One plane: on a group every member has one of its own. */
@@ -219,8 +215,7 @@ static bool take_own(struct task *task, const struct requirements *needs, struct
         if (bytes && !(task->op[i].result = admission_new_array(task, &type, failure)))
             return false;
     }
-    return !needs->script.in_place || script->snapshot != SNAPSHOT_FIELD ||
-           take_arrays(task, SCRIPT_FRESH, 1, failure);
+    return !needs->script.estimates || take_block(task, failure);
 }
 
 bool script_make(struct task *task, const struct requirements *needs, struct failure *failure)

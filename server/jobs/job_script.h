@@ -76,13 +76,13 @@ struct script {
     struct action action[]; /* count of them */
 };
 
-/* The script of an operator's request, if any is wanted, and its arrays: so many of the size of the
- * operator's, and one of result_bytes (0: none). `job` need not have been measured. */
+/* The script of an operator's request, if any is wanted, and its arrays: those of the size of the
+ * operator's, a bit each, and one of result_bytes (0: none). `job` need not have been measured. */
 struct script_needs {
     bool wanted;
     bool estimates;
     bool in_place; /* the output serves as input: its job needs the scratch arrays for that */
-    int arrays;
+    uint32_t arrays;
     uint64_t result_bytes;
 };
 struct script_needs script_needs(const struct request *request, const struct job *job);

@@ -239,7 +239,7 @@ static bool find_one(const struct finding *finding, struct request_link *link,
         return false;
     needs->script = script_needs(needs->request, &needs->job);
     needs->script.wanted |= link != NULL;
-    needs->arrays += (uint64_t)needs->script.arrays;
+    needs->arrays += (uint64_t)__builtin_popcount(needs->script.arrays);
     if (!find_outputs(finding, failure))
         return false;
     return !needs->script.in_place || !needs->job.more.probes ||
