@@ -163,6 +163,7 @@ static bool read_named_answer(const msgpack_object_kv *pair, struct request_chai
         if (chain->answer[k].link == (uint32_t)source.link)
             return invalid_argument(failure, "out", "\"%s\" is given twice", name.text);
     chain->answer[i].link = (uint32_t)source.link;
+    memcpy(chain->answer[i].name, chain->link[source.link].name, sizeof chain->answer->name);
     return read_answer(&pair->val, &chain->answer[i].kind) ||
            invalid_argument(failure, "out", "the answer of \"%s\" is \"inline\" or \"field\"",
                             name.text);
@@ -174,7 +175,7 @@ static bool read_answers(const msgpack_object *value, struct request_chain *chai
 {
     const struct request_link *last = &chain->link[chain->count - 1];
     chain->answers = 1;
-    chain->answer[0] = (struct request_answer){chain->count - 1, last->request.out};
+    chain->answer[0] = (struct request_answer){chain->count - 1, last->request.out, ""};
     if (!value)
         return true;
     if (object_is_text(value) && last->request.out != OUT_INLINE)
@@ -340,7 +341,7 @@ static bool expand_mixed(struct request *request, struct failure *failure)
     outer->out = request->out;
     memset(&inner->out_place, 0, sizeof inner->out_place); /* it is the outer one's */
     request->chain->answers = 1;
-    request->chain->answer[0] = (struct request_answer){1, request->out};
+    request->chain->answer[0] = (struct request_answer){1, request->out, ""};
     request->method = METHOD_CHAIN;
     request->out = OUT_INLINE;
     memset(&request->f, 0, sizeof request->f);
@@ -387,10 +388,10 @@ bool request_expand_hessian(struct request *request, const struct array_type *ty
                                                                   is_first ? -1 : SOURCE_INPUT);
             if (a < b && !take_tangential_sides(second, failure))
                 return false;
-            chain->answer[chain->answers++] =
-                (struct request_answer){chain->count - 1, request->out};
-            snprintf(chain->link[chain->count - 1].name, sizeof chain->link->name, "%s%s",
-                     axis_name((enum axis)a), axis_name((enum axis)b));
+            struct request_answer *const answer = &chain->answer[chain->answers++];
+            *answer = (struct request_answer){chain->count - 1, request->out, ""};
+            snprintf(answer->name, sizeof answer->name, "%s%s", axis_name((enum axis)a),
+                     axis_name((enum axis)b));
         }
     return true;
 }

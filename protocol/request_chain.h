@@ -28,6 +28,7 @@ struct request_chain {
         uint32_t link;
         enum out_kind kind; /* OUT_INLINE, OUT_NEW_FIELD; of the last link also its own OUT_FIELD
                                or OUT_REGION */
+        char name[CHAIN_NAME_BYTES + 1]; /* in that map */
     } answer[CHAIN_LINKS];
     uint32_t count;
     struct request_link link[]; /* count of them */

@@ -89,12 +89,12 @@ static void write_results(struct answer *answer, const struct task *task)
         msgpack_pack_map(&answer->packer, task->answers);
     for (int arrays = 0; arrays < 2; arrays++)
         for (uint32_t i = 0; i < task->answers; i++) {
-            const struct task_answer *one = &task->answer[i];
-            if ((one->of.kind == OUT_INLINE) != arrays)
+            const struct request_answer *one = &task->answer[i];
+            if ((one->kind == OUT_INLINE) != arrays)
                 continue;
             if (task->is_named)
                 reply_write_str(&answer->packer, one->name);
-            write_result(answer, &task->op[one->of.link], one->of.kind);
+            write_result(answer, &task->op[one->link], one->kind);
         }
     if (probes)
         write_probes(answer, probes);

@@ -246,7 +246,7 @@ static bool is_answered(const struct op *op)
 {
     const struct task *task = op->task;
     for (uint32_t i = 0; i < task->answers; i++)
-        if (&task->op[task->answer[i].of.link] == op)
+        if (&task->op[task->answer[i].link] == op)
             return true;
     return false;
 }

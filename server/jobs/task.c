@@ -233,8 +233,8 @@ static void answer_early(struct task *task)
 /* The arrays, by component, that answer `i` makes fields of. NULL: none. */
 static struct field *const *new_fields(const struct task *task, uint32_t i)
 {
-    const struct request_answer *of = &task->answer[i].of;
-    return of->kind == OUT_NEW_FIELD ? op_results(&task->op[of->link]) : NULL;
+    const struct request_answer *answer = &task->answer[i];
+    return answer->kind == OUT_NEW_FIELD ? op_results(&task->op[answer->link]) : NULL;
 }
 
 static void withdraw_fields(const struct task *task)
@@ -266,7 +266,7 @@ static bool leaves(const struct task *task)
 {
     bool leaves = false;
     for (uint32_t i = 0; i < task->answers; i++)
-        leaves = leaves || task->answer[i].of.kind != OUT_INLINE;
+        leaves = leaves || task->answer[i].kind != OUT_INLINE;
     for (uint32_t k = 0; k < task->count; k++)
         leaves = leaves || task->op[k].out_kind != OUT_INLINE;
     return leaves;
@@ -400,12 +400,10 @@ static void set_answers(struct task *task, const struct request *request)
     task->is_chain = chain != NULL;
     task->repeat = request->repeat;
     task->is_named = chain && chain->is_named;
-    task->answer->of.kind = task->kind == TASK_PUT ? OUT_NEW_FIELD : request->out;
-    for (uint32_t i = 0; chain && i < task->answers; i++) {
-        struct task_answer *answer = &task->answer[i];
-        answer->of = chain->answer[i];
-        memcpy(answer->name, chain->link[answer->of.link].name, sizeof answer->name);
-    }
+    if (chain)
+        memcpy(task->answer, chain->answer, task->answers * sizeof *task->answer);
+    else
+        task->answer->kind = task->kind == TASK_PUT ? OUT_NEW_FIELD : request->out;
 }
 
 /* A task of so many operators and answers, for the user; NULL with the failure set. */
@@ -419,7 +417,7 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
     const uint32_t count = request->chain ? request->chain->count : 1;
     const uint32_t answers = request->chain ? request->chain->answers : 1;
     const uint64_t bytes =
-        sizeof(struct task) + count * sizeof(struct op) + answers * sizeof(struct task_answer);
+        sizeof(struct task) + count * sizeof(struct op) + answers * sizeof(struct request_answer);
     struct task *task = memory_new(user, bytes, NULL, failure);
     if (!task)
         return NULL;
@@ -431,7 +429,7 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
     task->state = TASK_WAITING;
     task->count = count;
     task->answers = answers;
-    task->answer = (struct task_answer *)&task->op[count];
+    task->answer = (struct request_answer *)&task->op[count];
     set_answers(task, request);
     for (uint32_t k = 0; k < count; k++)
         task->op[k].task = task;

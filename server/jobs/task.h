@@ -67,12 +67,6 @@ struct op {
 enum task_kind { TASK_OPERATOR, TASK_PUT, TASK_GET, TASK_EXPORT };
 enum task_stop { STOP_NONE, STOP_CANCELLED, STOP_TIMED_OUT, STOP_DRAINED };
 
-/* One of its answers: of an operator of its. */
-struct task_answer {
-    struct request_answer of;
-    char name[CHAIN_NAME_BYTES + 1];
-};
-
 struct task {
     struct jobs *jobs;
     struct client *client; /* NULL: it is gone */
@@ -108,7 +102,7 @@ struct task {
     struct list client_link, device_link, granted_link;
     uint64_t exported; /* the id of the field, which may be freed meanwhile */
     uint32_t answers;  /* of a chain; else one */
-    struct task_answer *answer;
+    struct request_answer *answer;
     uint32_t count; /* of: */
     struct op op[];
 };
