@@ -11,11 +11,6 @@ static double run_ns(const struct requirements *needs, const struct flow *flow)
            (double)script_cost_ns(flow, &needs->job, needs->script.estimates);
 }
 
-static double copy_ns(uint64_t bytes)
-{
-    return (double)schedule_copy(bytes);
-}
-
 /* Of a diffusion: two pairs; else none. A field κ is not measured. */
 static uint32_t dt_pairs(const struct requirements *needs)
 {
@@ -40,18 +35,19 @@ static void write_answer(msgpack_packer *packer, const struct requirements *need
     const struct request_chain *chain = request->chain;
     const double repeat = (double)request->repeat;
     uint64_t bytes = relayed;
-    double ns = 2 * copy_ns(relayed);
+    double ns = 2 * (double)schedule_copy(relayed);
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t array_bytes = needs[i].type.bytes, operand_bytes = needs[i].operand_bytes;
         const uint64_t once = needs[i].copied - needs[i].copied_again;
         bytes += needs[i].arrays * array_bytes + operand_bytes + needs[i].script.result_bytes;
-        ns += repeat * (run_ns(&needs[i], flow) + copy_ns(needs[i].copied_again * array_bytes)) +
-              copy_ns(once * array_bytes + operand_bytes);
+        ns += repeat * (run_ns(&needs[i], flow) +
+                        (double)schedule_copy(needs[i].copied_again * array_bytes)) +
+              (double)schedule_copy(once * array_bytes + operand_bytes);
     }
     for (uint32_t i = 0; chain && i < chain->answers; i++) {
         const struct requirements *given = &needs[chain->answer[i].link];
         if (chain->answer[i].kind == OUT_INLINE)
-            ns += copy_ns((uint64_t)job_outputs(&given->job) * given->type.bytes);
+            ns += (double)schedule_copy((uint64_t)job_outputs(&given->job) * given->type.bytes);
     }
     msgpack_pack_map(packer, chain ? 4 : 3 + dt_pairs(needs));
     reply_write_count(packer, "bytes", bytes);
