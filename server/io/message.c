@@ -160,7 +160,7 @@ static bool find_numbers(const struct connection *connection, struct request *re
 
 /* Unpack and decode it, and find what came beside it. False with the failure set. */
 static bool read_message(struct connection *connection, struct request *request, bool *has_msgid,
-                         bool *is_msgpack, struct failure *failure)
+                         struct failure *failure)
 {
     struct splitter *splitter = &connection->splitter;
     msgpack_object object;
@@ -168,7 +168,6 @@ static bool read_message(struct connection *connection, struct request *request,
         msgpack_unpack((const char *)splitter->control, splitter->control_bytes, NULL,
                        &connection->io->message, &object);
     const bool unpacked = result == MSGPACK_UNPACK_SUCCESS;
-    *is_msgpack = result != MSGPACK_UNPACK_PARSE_ERROR;
     bool ok = unpacked && request_decode(&object, request, has_msgid, failure);
     if (result == MSGPACK_UNPACK_NOMEM_ERROR) {
         *has_msgid = splitter_peek_msgid(splitter, SPLITTER_REQUEST, &request->msgid);
@@ -189,12 +188,13 @@ void message_take(struct connection *connection)
 {
     struct request request;
     struct failure failure = {0};
-    bool has_msgid = false, is_msgpack;
+    bool has_msgid = false;
     request.method = METHOD_COUNT;
+    request.msgid = 0;
     request.is_notification = false;
     request.chain = NULL;
     upload_flush(&connection->upload);
-    bool ok = read_message(connection, &request, &has_msgid, &is_msgpack, &failure);
+    bool ok = read_message(connection, &request, &has_msgid, &failure);
     const enum bounds_answer bounds =
         ok ? bounds_prepare(connection, &request, &failure) : BOUNDS_REFUSED;
     ok = bounds == BOUNDS_GO_ON;
@@ -203,12 +203,9 @@ void message_take(struct connection *connection)
             USER_COUNT(connection->user, ended[TASK_REFUSED], 1);
         if (ok && !request.is_notification) {
             call_method(connection, &request);
-        } else if (!ok && has_msgid && !request.is_notification) {
+        } else if (!request.is_notification) {
+            connection->close_when_sent |= !has_msgid; /* the sender does not speak the protocol */
             outbox_push_failure(&connection->outbox, request.msgid, NULL, &failure);
-        } else if (!ok && !has_msgid && (!is_msgpack || !request.is_notification)) {
-            /* The sender does not speak the protocol. */
-            connection->close_when_sent = true;
-            outbox_push_failure(&connection->outbox, 0, NULL, &failure);
         }
         upload_drop(&connection->upload);
         bounds_release(connection);
