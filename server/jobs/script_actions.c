@@ -169,38 +169,35 @@ static void withdraw_taken(const struct script *script)
         field_withdraw(script->taken);
 }
 
-/* False: it could not be taken. */
-static bool take_snapshot(struct task *task, struct action *action)
+/* The client, if there is one, is told of it. False: it could not be taken. */
+static bool take_snapshot(struct task *task)
 {
     struct script *script = task->script;
     script->reached = task->op->out[0];
     if (script->snapshot == SNAPSHOT_FIELD && !publish(task))
         return false;
-    if (task->client) {
-        const bool told = tell(task, script->reached);
-        if (!told)
-            withdraw_taken(script);
-        return told;
-    }
-    script_action_ended(script, action); /* nobody is there to be told */
-    return true;
+    if (!task->client || tell(task, script->reached))
+        return true;
+    withdraw_taken(script);
+    return false;
 }
 
 /* False: the script is broken. */
 static bool begin(struct task *task, struct action *action)
 {
     struct script *script = task->script;
-    bool ok;
-    if (action->kind == ACTION_SNAPSHOT && take_snapshot(task, action))
-        return true;
-    if (action->kind == ACTION_SNAPSHOT || action->kind == ACTION_JUDGE) {
-        ok = action->kind == ACTION_JUDGE && judge(task);
-    } else if ((ok = !script->failure.code)) { /* else there is no array for the next snapshot */
+    bool ok, goes_on = false;
+    if (action->kind == ACTION_JUDGE) {
+        ok = judge(task);
+    } else if (action->kind == ACTION_SNAPSHOT) {
+        ok = take_snapshot(task);
+        goes_on = ok && task->client;                    /* until it is sent */
+    } else if ((ok = goes_on = !script->failure.code)) { /* else no array for the next snapshot */
         set_order(task, action);
         task_order(task, &action->order, ++task->jobs->last_task);
-        return true;
     }
-    script_action_ended(script, action);
+    if (!goes_on)
+        script_action_ended(script, action);
     return ok;
 }
 
