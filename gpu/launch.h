@@ -37,6 +37,7 @@ struct launch {
     /* Of a plan that the backend takes so (takes_own_planes()): all of its passes at once, from in
      * to even, for these planes alone. No byte of any other plane is written. */
     struct own_planes own;
+    struct leg leg; /* its sweep, of the plan's pass from which the launch begins and no other */
     const void *source[AXIS_COUNT];
     void *target[AXIS_COUNT];
     /* Launches of one chain (a number that is not 0) run in the order of launch(), each seeing what

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "numerics/side.h"
+#include "numerics/subdomain.h"
 #include "numerics/tridiagonal.h"
 
 __BEGIN_DECLS
@@ -60,6 +61,12 @@ ADI_FUNCTION int adi_edge_of(const struct adi_axis *axis, int64_t i)
     const int side = i == 0 ? SIDE_LOW : SIDE_HIGH;
     const bool is_edge = i == 0 || i == axis->n - 1;
     return is_edge && !axis->periodic && !axis->side[side].held ? side : -1;
+}
+
+/* A leg's sweep ends before this row: an end point is no unknown. */
+ADI_FUNCTION int64_t adi_leg_end(const struct adi_axis *axis, const struct leg *leg)
+{
+    return (int64_t)leg->end < axis->lines.n ? (int64_t)leg->end : axis->lines.n;
 }
 
 /* Of a job that passed job_check(). NULL: no memory. */

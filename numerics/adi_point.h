@@ -122,40 +122,71 @@ POINT_FUNCTION int64_t POINT_NAME(lines_row)(const struct tridiagonal *lines, in
                                   : lines->half - 1;
 }
 
-/* Solve one line in place. factors: lines->at of the table. */
+/* --- a line's rows from `begin` to before `end`, with all arrays at row begin: the whole line, or
+ * what a subdomain has of it (struct leg). factors: lines->at of the table --- */
+
+POINT_FUNCTION void POINT_NAME(lines_forward)(const struct tridiagonal *lines, const REAL *factors,
+                                              REAL *x, int64_t stride, int64_t begin, int64_t end)
+{
+    REAL y = begin > 0 ? x[-stride] : (REAL)0;
+    for (int64_t i = begin; i < end; i++, x += stride) {
+        if (i > 0)
+            *x = REAL_FMA(factors[POINT_NAME(lines_row)(lines, i)], y, *x);
+        y = *x;
+    }
+}
+
+POINT_FUNCTION void POINT_NAME(lines_back)(const struct tridiagonal *lines, const REAL *factors,
+                                           REAL *x, int64_t stride, int64_t begin, int64_t end)
+{
+    const REAL *p = factors + lines->count, *q = p + lines->count;
+    x += (end - begin) * stride;
+    REAL next = end < lines->n ? *x : (REAL)0;
+    for (int64_t i = end - 1; i >= begin; i--) {
+        const int64_t row = POINT_NAME(lines_row)(lines, i);
+        x -= stride;
+        *x = next = i == lines->n - 1 ? q[row] * *x : REAL_FMA(p[row], next, q[row] * *x);
+    }
+}
+
+/* What the unknowns of a periodic line are corrected by: of the first one and the last. */
+POINT_FUNCTION REAL POINT_NAME(lines_around)(const struct tridiagonal *lines, REAL first, REAL last)
+{
+    return REAL_FMA((REAL)lines->last, last, first);
+}
+
+POINT_FUNCTION void POINT_NAME(lines_close)(const struct tridiagonal *lines, const REAL *factors,
+                                            REAL *x, int64_t stride, int64_t begin, int64_t end,
+                                            REAL around)
+{
+    const REAL *z = factors + 3 * lines->count;
+    for (int64_t i = begin; i < end; i++, x += stride)
+        *x = REAL_FMA(z[POINT_NAME(lines_row)(lines, i)], around, *x);
+}
+
+/* Solve one line in place. */
 POINT_FUNCTION void POINT_NAME(lines_solve)(const struct tridiagonal *lines, const REAL *factors,
                                             REAL *x, int64_t stride)
 {
-    const REAL *m = factors, *p = m + lines->count, *q = p + lines->count, *z = q + lines->count;
     const int64_t n = lines->n;
-    REAL y = x[0];
-    for (int64_t i = 1; i < n; i++) {
-        y = REAL_FMA(m[POINT_NAME(lines_row)(lines, i)], y, x[i * stride]);
-        x[i * stride] = y;
-    }
-    const REAL last = q[POINT_NAME(lines_row)(lines, n - 1)] * y;
-    REAL next = last;
-    x[(n - 1) * stride] = last;
-    for (int64_t i = n - 2; i >= 0; i--) {
-        const int64_t row = POINT_NAME(lines_row)(lines, i);
-        next = REAL_FMA(p[row], next, q[row] * x[i * stride]);
-        x[i * stride] = next;
-    }
+    POINT_NAME(lines_forward)(lines, factors, x, stride, 0, n);
+    POINT_NAME(lines_back)(lines, factors, x, stride, 0, n);
     if (lines->corner) {
-        const REAL around = REAL_FMA((REAL)lines->last, last, next);
-        for (int64_t i = 0; i < n; i++)
-            x[i * stride] = REAL_FMA(z[POINT_NAME(lines_row)(lines, i)], around, x[i * stride]);
+        const REAL around = POINT_NAME(lines_around)(lines, x[0], x[(n - 1) * stride]);
+        POINT_NAME(lines_close)(lines, factors, x, stride, 0, n, around);
     }
     if (lines->repeats)
         x[n * stride] = x[0];
 }
 
-/* Row i of 1 − dt/2 A along a line whose κ is k[]: minus what is beside the diagonal, and that. */
+/* Row i of 1 − dt/2 A along a line whose κ is k[] at row i: minus what is beside the diagonal, and
+ * that. around: rows from the first one to what comes before it, as from what comes behind the last
+ * one to that: n − 1, or where subdomains' ghost planes lie there −1. */
 POINT_FUNCTION void POINT_NAME(adi_row)(const struct adi_axis *axis, const REAL *k, int64_t i,
-                                        REAL *below, REAL *diagonal, REAL *above)
+                                        int64_t around, REAL *below, REAL *diagonal, REAL *above)
 {
     const int64_t n = axis->lines.n, stride = axis->stride;
-    const REAL own = k[i * stride];
+    const REAL own = *k;
     const int side = adi_edge_of(axis, i);
     *below = *above = (REAL)0;
     *diagonal = (REAL)1;
@@ -163,8 +194,7 @@ POINT_FUNCTION void POINT_NAME(adi_row)(const struct adi_axis *axis, const REAL 
         return;
     if (side >= 0) {
         const struct adi_edge *edge = &axis->edge[side];
-        const int64_t inner = i == 0 ? 1 : n - 2;
-        const REAL next = (REAL)0.5 * (REAL)edge->next * (k[inner * stride] + own);
+        const REAL next = (REAL)0.5 * (REAL)edge->next * (k[i == 0 ? stride : -stride] + own);
         *(i == 0 ? above : below) = next;
         *diagonal = REAL_FMA((REAL)-0.5 * (REAL)edge->own, own, (REAL)1 + next);
         return;
@@ -172,8 +202,8 @@ POINT_FUNCTION void POINT_NAME(adi_row)(const struct adi_axis *axis, const REAL 
     if (n == 1)
         return;
     const REAL weight = (REAL)0.5 * (REAL)axis->weight;
-    *below = weight * (k[(i == 0 ? n - 1 : i - 1) * stride] + own);
-    *above = weight * (k[(i == n - 1 ? 0 : i + 1) * stride] + own);
+    *below = weight * (k[(i == 0 ? around : -1) * stride] + own);
+    *above = weight * (k[(i == n - 1 ? -around : 1) * stride] + own);
     *diagonal = (REAL)1 + (*below + *above);
     if (n == 2) { /* both neighbours are one */
         const REAL both = *below + *above;
@@ -182,50 +212,126 @@ POINT_FUNCTION void POINT_NAME(adi_row)(const struct adi_axis *axis, const REAL 
     }
 }
 
-/* The same where κ is a field, k[] along this line; q and z: room for as many numbers. */
+/* Is κ's line closed by a corner's solution, z? */
+POINT_FUNCTION int POINT_NAME(adi_corner)(const struct adi_axis *axis)
+{
+    return axis->periodic && axis->lines.n > 2;
+}
+
+/* κ is a field, k[] along this line; zero: at row 0, which the last one asks for. q and z: room for
+ * as many numbers. */
+POINT_FUNCTION void POINT_NAME(adi_forward)(const struct adi_axis *axis, const REAL *k,
+                                            const REAL *zero, int64_t around, REAL *x, REAL *q,
+                                            REAL *z, int64_t begin, int64_t end)
+{
+    const int64_t n = axis->lines.n, stride = axis->stride;
+    const int corner = POINT_NAME(adi_corner)(axis);
+    REAL below, diagonal, above, before = (REAL)0;
+    if (begin > 0)
+        POINT_NAME(adi_row)(axis, k - stride, begin - 1, around, &below, &diagonal, &before);
+    for (int64_t at = 0, i = begin; i < end; i++, at += stride) {
+        POINT_NAME(adi_row)(axis, k + at, i, around, &below, &diagonal, &above);
+        if (corner && i == 0) {
+            z[at] = -diagonal;
+            diagonal = diagonal + diagonal;
+        }
+        if (corner && i == n - 1) {
+            REAL low, first, next;
+            POINT_NAME(adi_row)(axis, zero, 0, around, &low, &first, &next);
+            diagonal = REAL_FMA(low, above / first, diagonal);
+        }
+        if (i > 0) {
+            const REAL m = below * q[at - stride];
+            diagonal = REAL_FMA(-m, before, diagonal);
+            x[at] = REAL_FMA(m, x[at - stride], x[at]);
+            if (corner)
+                z[at] = REAL_FMA(m, z[at - stride], i == n - 1 ? -above : (REAL)0);
+        }
+        q[at] = (REAL)1 / diagonal;
+        before = above;
+    }
+}
+
+POINT_FUNCTION void POINT_NAME(adi_back)(const struct adi_axis *axis, const REAL *k, int64_t around,
+                                         REAL *x, const REAL *q, REAL *z, int64_t begin,
+                                         int64_t end)
+{
+    const int64_t n = axis->lines.n, stride = axis->stride;
+    const int corner = POINT_NAME(adi_corner)(axis);
+    REAL below, diagonal, above;
+    for (int64_t i = end - 1; i >= begin; i--) {
+        const int64_t at = (i - begin) * stride;
+        POINT_NAME(adi_row)(axis, k + at, i, around, &below, &diagonal, &above);
+        const REAL p = above * q[at];
+        x[at] = i == n - 1 ? q[at] * x[at] : REAL_FMA(p, x[at + stride], q[at] * x[at]);
+        if (corner)
+            z[at] = i == n - 1 ? q[at] * z[at] : REAL_FMA(p, z[at + stride], q[at] * z[at]);
+    }
+}
+
+/* zero: κ at row 0, where x and z are these, as are they at the last row. */
+POINT_FUNCTION REAL POINT_NAME(adi_around)(const struct adi_axis *axis, const REAL *zero,
+                                           int64_t around, REAL x, REAL x_last, REAL z, REAL z_last)
+{
+    REAL low, first, next;
+    POINT_NAME(adi_row)(axis, zero, 0, around, &low, &first, &next);
+    const REAL last = low / first;
+    return REAL_FMA(last, x_last, x) / ((REAL)1 + REAL_FMA(last, z_last, z));
+}
+
+POINT_FUNCTION void POINT_NAME(adi_close)(const struct adi_axis *axis, REAL *x, const REAL *z,
+                                          int64_t begin, int64_t end, REAL around)
+{
+    for (int64_t at = 0, i = begin; i < end; i++, at += axis->stride)
+        x[at] = REAL_FMA(-z[at], around, x[at]);
+}
+
+/* Solve one line in place where κ is a field. */
 POINT_FUNCTION void POINT_NAME(adi_solve)(const struct adi_axis *axis, const REAL *k, REAL *x,
                                           REAL *q, REAL *z)
 {
-    const int64_t n = axis->lines.n, stride = axis->stride;
-    const int corner = axis->periodic && n > 2;
-    REAL below, diagonal, above, first = (REAL)0, before = (REAL)0, low = (REAL)0;
-    for (int64_t i = 0; i < n; i++) {
-        POINT_NAME(adi_row)(axis, k, i, &below, &diagonal, &above);
-        if (corner && i == 0) {
-            first = diagonal;
-            low = below;
-            diagonal = diagonal + diagonal;
-            z[0] = -first;
-        }
-        if (corner && i == n - 1)
-            diagonal = REAL_FMA(low, above / first, diagonal);
-        if (i > 0) {
-            const REAL m = below * q[(i - 1) * stride];
-            diagonal = REAL_FMA(-m, before, diagonal);
-            x[i * stride] = REAL_FMA(m, x[(i - 1) * stride], x[i * stride]);
-            if (corner)
-                z[i * stride] = REAL_FMA(m, z[(i - 1) * stride], i == n - 1 ? -above : (REAL)0);
-        }
-        q[i * stride] = (REAL)1 / diagonal;
-        before = above;
-    }
-    x[(n - 1) * stride] = q[(n - 1) * stride] * x[(n - 1) * stride];
-    if (corner)
-        z[(n - 1) * stride] = q[(n - 1) * stride] * z[(n - 1) * stride];
-    for (int64_t i = n - 2; i >= 0; i--) {
-        POINT_NAME(adi_row)(axis, k, i, &below, &diagonal, &above);
-        const REAL p = above * q[i * stride];
-        x[i * stride] = REAL_FMA(p, x[(i + 1) * stride], q[i * stride] * x[i * stride]);
-        if (corner)
-            z[i * stride] = REAL_FMA(p, z[(i + 1) * stride], q[i * stride] * z[i * stride]);
-    }
-    if (corner) {
-        const REAL last = low / first;
-        const REAL around = REAL_FMA(last, x[(n - 1) * stride], x[0]) /
-                            ((REAL)1 + REAL_FMA(last, z[(n - 1) * stride], z[0]));
-        for (int64_t i = 0; i < n; i++)
-            x[i * stride] = REAL_FMA(-z[i * stride], around, x[i * stride]);
+    const int64_t n = axis->lines.n, last = (n - 1) * axis->stride;
+    POINT_NAME(adi_forward)(axis, k, k, n - 1, x, q, z, 0, n);
+    POINT_NAME(adi_back)(axis, k, n - 1, x, q, z, 0, n);
+    if (POINT_NAME(adi_corner)(axis)) {
+        const REAL around = POINT_NAME(adi_around)(axis, k, n - 1, x[0], x[last], z[0], z[last]);
+        POINT_NAME(adi_close)(axis, x, z, 0, n, around);
     }
     if (axis->lines.repeats)
-        x[n * stride] = x[0];
+        x[n * axis->stride] = x[0];
+}
+
+/* A leg's sweep along one line. k, q, z: NULL where κ is a number. */
+POINT_FUNCTION void POINT_NAME(adi_sweep)(const struct adi *adi, int a, const struct leg *leg,
+                                          const REAL *k, REAL *x, REAL *q, REAL *z)
+{
+    const struct adi_axis *axis = &adi->axis[a];
+    const struct tridiagonal *lines = &axis->lines;
+    const REAL *factors = (const REAL *)((const char *)adi + lines->at);
+    const int64_t stride = axis->stride, begin = (int64_t)leg->begin, end = adi_leg_end(axis, leg);
+    const REAL *zero = k ? k + (end - begin) * stride : k; /* as the last row has it */
+    switch ((enum sweep)leg->sweep) {
+    case SWEEP_FORWARD:
+        if (k)
+            POINT_NAME(adi_forward)(axis, k, zero, -1, x, q, z, begin, end);
+        else
+            POINT_NAME(lines_forward)(lines, factors, x, stride, begin, end);
+        break;
+    case SWEEP_BACK:
+        if (k)
+            POINT_NAME(adi_back)(axis, k, -1, x, q, z, begin, end);
+        else
+            POINT_NAME(lines_back)(lines, factors, x, stride, begin, end);
+        break;
+    case SWEEP_AROUND:
+        x[-stride] = k ? POINT_NAME(adi_around)(axis, k, -1, x[0], x[-stride], z[0], z[-stride])
+                       : POINT_NAME(lines_around)(lines, x[0], x[-stride]);
+        break;
+    default:
+        if (k)
+            POINT_NAME(adi_close)(axis, x, z, begin, end, x[-stride]);
+        else
+            POINT_NAME(lines_close)(lines, factors, x, stride, begin, end, x[-stride]);
+        break;
+    }
 }

@@ -93,7 +93,9 @@ void decomposition_job(const struct decomposition *decomposition, const struct j
     const uint64_t planes =
         own.end - own.begin + ghosts * ((uint64_t)cuts[SIDE_LOW] + cuts[SIDE_HIGH]);
     part->job = *job;
+    part->leg = (struct leg){0};
     part->ahead = cuts[SIDE_LOW] ? ghosts : 0;
+    part->planes = planes;
     part->own = (struct own_planes){0};
     if (job_has_steps(job))
         part->job.steps = steps;
@@ -237,16 +239,16 @@ bool decompose(const struct job *job, uint64_t planes, uint32_t count,
     if (!subdomain_fits(planes, count) || (cuts_batch && job->batch % planes))
         return refuse(failure, "f", "arrays with so few planes along the slowest axis");
     *decomposition = (struct decomposition){
-        .planes = planes, .count = count, .axis = AXIS_COUNT, .round = job->steps};
+        .planes = planes, .count = count, .axis = AXIS_COUNT, .round = job->steps, .legs = 1};
     if (cuts_batch)
         return true;
     decomposition->axis = axis;
     decomposition->wraps = boundary_is_periodic(low);
     decomposition->endpoint = low->kind == BOUNDARY_ENDPOINT;
-    if (job->more.scheme == SCHEME_ADI)
-        return refuse(failure, "scheme", "scheme adi");
     if (decomposition->endpoint && job->more.scheme == SCHEME_RK4)
         return refuse(failure, "endpoint", "endpoint with scheme rk4");
+    if (decomposition->endpoint && job->more.scheme == SCHEME_ADI && job->more.coefficient)
+        return refuse(failure, "endpoint", "endpoint with scheme adi and a field diffusivity");
 
     struct job inner = *job;
     inner.boundary[axis][SIDE_LOW] = inner.boundary[axis][SIDE_HIGH] =
@@ -254,6 +256,8 @@ bool decompose(const struct job *job, uint64_t planes, uint32_t count,
     decomposition->width = (uint64_t)side_of(&inner, axis, SIDE_LOW).held * job_step_passes(job);
     if (!job_is_active(job, axis))
         decomposition->width = 0;
+    if (job->more.scheme == SCHEME_ADI)
+        decomposition_begin_legs(decomposition, job);
     if (decomposition->width > SUBDOMAIN_GHOSTS)
         return refuse(failure, job->operator_id == OPERATOR_STENCIL ? "offsets" : "accuracy",
                       "steps that reach so far");

@@ -33,6 +33,36 @@ struct own_planes {
     uint64_t begin, end, edge[SIDE_COUNT];
 };
 
+/* A round is one leg or, of scheme adi, several: its solves along the axis that is cut go through
+ * all subdomains. First come the passes before such a solve. Then lines are eliminated, forward
+ * from the first subdomain to the last one and back, from what the neighbour left in a ghost plane,
+ * in chunks of a plane's points, so that members compute at once:
+ *
+ *   leg        1         2         3         4
+ *   member 0   chunk 0   chunk 1
+ *   member 1             chunk 0   chunk 1
+ *   member 2                       chunk 0   chunk 1
+ *
+ * Periodic lines are closed by what the first member computes of their ends and all others are
+ * given. Last come the passes after the solve. */
+enum sweep {
+    SWEEP_NONE,
+    SWEEP_FORWARD, /* from the row before the first */
+    SWEEP_BACK,    /* from the row behind the last */
+    SWEEP_AROUND,  /* of the last row of the whole line, which lies before the first, and the first:
+                      to there what closes the line */
+    SWEEP_CLOSE    /* by what lies before the first row */
+};
+
+/* What an order does in a leg. */
+struct leg {
+    uint64_t from, to; /* passes of its job; to 0: all of them */
+    /* enum sweep. If it is one, the job is the whole field's and its pass `from` a solve along the
+     * slowest axis, of which the arrays hold the rows [begin, end), and ghosts beside them. */
+    uint64_t sweep, begin, end;
+    uint64_t first, last; /* the sweep is of the points [first, last) of each plane */
+};
+
 /* Planes of the whole field, or blocks of it. */
 struct subdomain {
     uint64_t begin, end;
@@ -61,14 +91,19 @@ uint64_t subdomain_operand_bytes(const struct job *job, int operand, uint64_t by
 struct decomposition {
     uint64_t planes;
     uint32_t count;
-    int axis;       /* the axis that is cut; AXIS_COUNT: the batch is, without ghost planes */
-    uint64_t width; /* ghost planes that become stale in a step */
-    uint64_t round; /* steps between two exchanges, at most */
-    bool wraps;     /* the first subdomain and the last one are neighbours, … */
-    bool endpoint;  /* … and the last plane repeats the first */
-    bool overlaps;  /* the exchange of a round's results goes beside its computing */
-    bool imposed;   /* a round was done: nodes have the values that they hold */
+    int axis;        /* the axis that is cut; AXIS_COUNT: the batch is, without ghost planes */
+    uint64_t width;  /* ghost planes that become stale in a step */
+    uint64_t round;  /* steps between two exchanges, at most */
+    bool wraps;      /* the first subdomain and the last one are neighbours, … */
+    bool endpoint;   /* … and the last plane repeats the first */
+    bool overlaps;   /* the exchange of a round's results goes beside its computing */
+    bool imposed;    /* a round was done: nodes have the values that they hold */
+    uint64_t legs;   /* of a round, … */
+    uint64_t chunks; /* … in whose sweeps a plane goes in so many */
 };
+
+/* Of a job of scheme adi, whose axis is cut: its rounds are of one step. */
+void decomposition_begin_legs(struct decomposition *decomposition, const struct job *job);
 
 /* Decompose a job that passed job_check(), whose arrays have so many planes, into `count` parts.
  * False with UNSUPPORTED and the parameter: only one device can compute such a job. */
@@ -89,11 +124,27 @@ uint64_t decomposition_ghosts(const struct decomposition *decomposition, uint64_
  * before the first own plane. */
 struct subdomain_job {
     struct job job;
-    uint64_t ahead;
-    struct own_planes own; /* of a decomposition that overlaps, unless values must be imposed */
+    struct leg leg;
+    uint64_t ahead, planes; /* planes: of each array, that are the job's */
+    struct own_planes own;  /* of a decomposition that overlaps, unless values must be imposed */
 };
 void decomposition_job(const struct decomposition *decomposition, const struct job *job, uint32_t i,
                        uint64_t steps, struct subdomain_job *part);
+/* What it does in that leg of the round. False: nothing. */
+bool decomposition_leg(const struct decomposition *decomposition, const struct job *job, uint32_t i,
+                       uint64_t steps, uint64_t leg, struct subdomain_job *part);
+
+/* What subdomain i is given before that leg: points [first, last) of a plane of another one's (or
+ * its own) scratch arrays. Planes are those of members' arrays, which begin with ghosts. */
+struct leg_copy {
+    uint32_t from;
+    uint64_t from_plane, to_plane, first, last;
+    bool of[AXIS_COUNT]; /* which of the scratch arrays: δ; where κ is a field q and z */
+};
+/* False: nothing. */
+bool decomposition_copy(const struct decomposition *decomposition, const struct job *job,
+                        uint32_t i, uint64_t leg, struct leg_copy *copy);
+
 /* Write that part's block of part->job.more.block_bytes to `to`, and its key into part->job: the
  * job's block, with the part's own coordinates of the cut axis. It has as many probes as the job;
  * the values of those that lie in other subdomains are of no use. */

@@ -163,6 +163,8 @@ extern "C" cudaError_t adi_launch(const struct launch *launch_, int slot, int un
 {
     const struct plan *plan = launch_->plan;
     const uint64_t end = launch_->to / plan->lines;
+    if (launch_->leg.sweep)
+        return adi_sweep_launch(launch_, slot, stream);
     struct adi_lines lines = {};
     lines.slot = slot;
     lines.units = units;

@@ -57,9 +57,15 @@
         return lines_row_##suffix(lines, i);                                                       \
     }                                                                                              \
     static __device__ __forceinline__ void matrix_row(const struct adi_axis *axis, const T *k,     \
-                                                      int64_t i, T *below, T *diagonal, T *above)  \
+                                                      int64_t i, int64_t around, T *below,         \
+                                                      T *diagonal, T *above)                       \
     {                                                                                              \
-        adi_row_##suffix(axis, k, i, below, diagonal, above);                                      \
+        adi_row_##suffix(axis, k, i, around, below, diagonal, above);                              \
+    }                                                                                              \
+    static __device__ __forceinline__ void sweep(                                                  \
+        const struct adi *adi, int axis, const struct leg *leg, const T *k, T *x, T *q, T *z)      \
+    {                                                                                              \
+        adi_sweep_##suffix(adi, axis, leg, k, x, q, z);                                            \
     }                                                                                              \
     static __device__ __forceinline__ void solve(const struct adi_axis *axis, const T *k, T *x,    \
                                                  T *q, T *z)                                       \

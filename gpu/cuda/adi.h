@@ -30,4 +30,7 @@ bool adi_lines_rates(const struct plan *plan, int axis);
 cudaError_t adi_lines_launch(const struct launch *launch, const struct adi_lines *lines,
                              cudaStream_t stream);
 
+/* The sweep of the launch's leg. */
+cudaError_t adi_sweep_launch(const struct launch *launch, int slot, cudaStream_t stream);
+
 __END_DECLS

@@ -100,7 +100,8 @@ static __device__ __forceinline__ void make_end(const solve_work<T> &work, const
     if (at.solves) {
         int64_t point[AXIS_COUNT];
         const int64_t i = side == SIDE_LOW ? 0 : work.n - 1, field = line_point(work, at, point);
-        matrix_row(&work.adi.axis[work.axis], work.k + at.own, i, &below, &diagonal, &above);
+        matrix_row(&work.adi.axis[work.axis], work.k + at.own + i * at.stride, i, work.n - 1,
+                   &below, &diagonal, &above);
         point[work.axis] = i;
         right = work.rated ? rate(&work.adi, &work.operands, work.axis,
                                   work.read + field * (int64_t)work.adi.points, field, point)

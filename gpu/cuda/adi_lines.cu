@@ -168,3 +168,53 @@ extern "C" cudaError_t adi_lines_launch(const struct launch *launch_, const stru
     return launch_->plan->dtype == DTYPE_F32 ? launch_lines<float>(launch_, lines, stream)
                                              : launch_lines<double>(launch_, lines, stream);
 }
+
+/* --- a leg's sweep of the lines through some points of a plane, a thread for each: in the field's
+ * order it reads and writes plane after plane --- */
+
+enum { SWEEP_THREADS = 128 };
+
+template <typename T> struct sweep_work {
+    int32_t slot, axis;
+    struct leg leg;
+    const T *k;
+    T *x, *q, *z;
+};
+
+template <typename T>
+static __global__ void __launch_bounds__(SWEEP_THREADS)
+    adi_sweep_kernel(const __grid_constant__ sweep_work<T> work)
+{
+    const uint64_t at = work.leg.first + (uint64_t)blockIdx.x * SWEEP_THREADS + threadIdx.x;
+    if (at < work.leg.last)
+        sweep(adi_of(work.slot), work.axis, &work.leg, work.k ? work.k + at : (const T *)0,
+              work.x + at, work.q ? work.q + at : (T *)0, work.z ? work.z + at : (T *)0);
+}
+
+template <typename T>
+static cudaError_t launch_sweep(const struct launch *launch, int slot, cudaStream_t stream)
+{
+    const struct stage stage = stage_of(launch->plan, launch->leg.from);
+    const struct adi *adi = (const struct adi *)plan_table_rows(launch->plan->table);
+    sweep_work<T> work = {};
+    work.slot = slot;
+    work.axis = stage.axis;
+    work.leg = launch->leg;
+    work.x = (T *)launch_array(launch, stage.write);
+    if (adi->coefficient) {
+        work.k = (const T *)launch->operands->at[OPERAND_COEFFICIENT];
+        work.q = (T *)launch->spare[0];
+        work.z = (T *)launch->spare[1];
+    }
+    const int64_t blocks = blocks_of((int64_t)(work.leg.last - work.leg.first), SWEEP_THREADS);
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    return launch_grid(adi_sweep_kernel<T>, dim3((unsigned)blocks), dim3(SWEEP_THREADS), 0, stream,
+                       work);
+}
+
+extern "C" cudaError_t adi_sweep_launch(const struct launch *launch_, int slot, cudaStream_t stream)
+{
+    return launch_->plan->dtype == DTYPE_F32 ? launch_sweep<float>(launch_, slot, stream)
+                                             : launch_sweep<double>(launch_, slot, stream);
+}

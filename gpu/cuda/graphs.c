@@ -15,6 +15,7 @@ enum { GRAPHS_KEPT = 16, GRAPH_LAUNCHES = PASSES_JOBS };
  */
 struct told {
     uint64_t slot, load, from, to;
+    struct leg leg;
     const void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd, *spare[2], *operands[OPERANDS];
 };
 
@@ -81,6 +82,7 @@ static uint32_t tell_launches(struct group *group, struct told told[GRAPH_LAUNCH
                              .load = slots_load_of(o->slot),
                              .from = launch->from,
                              .to = launch->to,
+                             .leg = launch->leg,
                              .odd = launch->odd};
         for (int i = 0; i < AXIS_COUNT; i++) {
             one->in[i] = launch->in[i];

@@ -120,40 +120,64 @@ static void NAME(adi_rate)(const struct adi_work *work, int64_t line)
 
 /* --- solves --- */
 
-/* Lines side by side, of which each has one of `points` neighbours in memory. */
-static void NAME(adi_across)(const struct tridiagonal *lines, const REAL *m, REAL *x,
-                             int64_t stride, int64_t points)
+/* Lines side by side, of which each has one of `points` neighbours in memory: of each the rows
+ * [begin, end), with x at row begin, as in numerics/adi_point.h. */
+static void NAME(adi_forward_across)(const struct tridiagonal *lines, const REAL *m, REAL *x,
+                                     int64_t stride, int64_t points, int64_t begin, int64_t end)
 {
-    const REAL *p = m + lines->count, *q = p + lines->count, *z = q + lines->count;
-    const int64_t n = lines->n;
-    REAL around[NAME(ADI_CHUNK)];
-    for (int64_t i = 1; i < n; i++) {
+    for (int64_t i = begin; i < end; i++) {
+        if (i == 0)
+            continue;
         const REAL weight = m[POINT_NAME(lines_row)(lines, i)];
-        REAL *own = x + i * stride;
+        REAL *own = x + (i - begin) * stride;
         const REAL *before = own - stride;
         for (int64_t k = 0; k < points; k++)
             own[k] = REAL_FMA(weight, before[k], own[k]);
     }
-    for (int64_t i = n - 1; i >= 0; i--) {
+}
+
+static void NAME(adi_back_across)(const struct tridiagonal *lines, const REAL *m, REAL *x,
+                                  int64_t stride, int64_t points, int64_t begin, int64_t end)
+{
+    const REAL *p = m + lines->count, *q = p + lines->count;
+    for (int64_t i = end - 1; i >= begin; i--) {
         const int64_t row = POINT_NAME(lines_row)(lines, i);
         const REAL weight = p[row], scale = q[row];
-        REAL *own = x + i * stride;
+        REAL *own = x + (i - begin) * stride;
         const REAL *after = own + stride;
-        if (i == n - 1)
+        if (i == lines->n - 1)
             for (int64_t k = 0; k < points; k++)
                 own[k] = scale * own[k];
         else
             for (int64_t k = 0; k < points; k++)
                 own[k] = REAL_FMA(weight, after[k], scale * own[k]);
     }
-    for (int64_t k = 0; lines->corner && k < points; k++)
-        around[k] = REAL_FMA((REAL)lines->last, x[(n - 1) * stride + k], x[k]);
-    for (int64_t i = 0; lines->corner && i < n; i++) {
+}
+
+static void NAME(adi_close_across)(const struct tridiagonal *lines, const REAL *m, REAL *x,
+                                   const REAL *around, int64_t stride, int64_t points,
+                                   int64_t begin, int64_t end)
+{
+    const REAL *z = m + 3 * lines->count;
+    for (int64_t i = begin; i < end; i++) {
         const REAL weight = z[POINT_NAME(lines_row)(lines, i)];
-        REAL *own = x + i * stride;
+        REAL *own = x + (i - begin) * stride;
         for (int64_t k = 0; k < points; k++)
             own[k] = REAL_FMA(weight, around[k], own[k]);
     }
+}
+
+static void NAME(adi_across)(const struct tridiagonal *lines, const REAL *m, REAL *x,
+                             int64_t stride, int64_t points)
+{
+    const int64_t n = lines->n;
+    REAL around[NAME(ADI_CHUNK)];
+    NAME(adi_forward_across)(lines, m, x, stride, points, 0, n);
+    NAME(adi_back_across)(lines, m, x, stride, points, 0, n);
+    for (int64_t k = 0; lines->corner && k < points; k++)
+        around[k] = POINT_NAME(lines_around)(lines, x[k], x[(n - 1) * stride + k]);
+    if (lines->corner)
+        NAME(adi_close_across)(lines, m, x, around, stride, points, 0, n);
     if (lines->repeats)
         memcpy(x + n * stride, x, (size_t)points * sizeof *x);
 }
@@ -191,12 +215,13 @@ static void NAME(adi_along)(const struct tridiagonal *lines, const REAL *m, REAL
         x[l * length + n] = x[l * length];
 }
 
-/* Solves where κ is a field: lines `apart` elements from one to the next. */
+/* Solves where κ is a field: lines `apart` elements from one to the next, and of each the rows
+ * [begin, end), at the first of which the arrays begin. */
 struct NAME(adi_field_lines) {
     const struct adi_axis *axis;
-    const REAL *k;
-    REAL *x, *q, *z; /* z: NULL unless the line is closed */
-    int64_t apart, count;
+    const REAL *k, *zero; /* zero: at row 0 */
+    REAL *x, *q, *z;      /* z: NULL unless the line is closed */
+    int64_t apart, count, begin, end, around;
 };
 
 /* Row i of each: its elements, and what the row before has above its diagonal. */
@@ -209,16 +234,16 @@ ALWAYS_INLINE void NAME(adi_rows_of)(const struct NAME(adi_field_lines) lines, i
                                      struct NAME(adi_rows) * rows)
 {
     const int64_t stride = lines.axis->stride, apart = lines.apart;
+    const REAL *k = lines.k + (i - lines.begin) * stride;
     if (i == 0 || i == lines.axis->lines.n - 1) {
         for (int64_t l = 0; l < lines.count; l++) {
             POINT_NAME(adi_row)
-            (lines.axis, lines.k + l * apart, i, &rows->below[l], &rows->diagonal[l],
+            (lines.axis, k + l * apart, i, lines.around, &rows->below[l], &rows->diagonal[l],
              &rows->above[l]);
         }
         return;
     }
     const REAL weight = (REAL)0.5 * (REAL)lines.axis->weight;
-    const REAL *k = lines.k + i * stride;
     for (int64_t l = 0; l < lines.count; l++) {
         rows->below[l] = weight * (k[l * apart - stride] + k[l * apart]);
         rows->above[l] = weight * (k[l * apart + stride] + k[l * apart]);
@@ -226,24 +251,36 @@ ALWAYS_INLINE void NAME(adi_rows_of)(const struct NAME(adi_field_lines) lines, i
     }
 }
 
-/* first, low: of closed lines, kept for adi_close(). */
-ALWAYS_INLINE void NAME(adi_eliminate)(const struct NAME(adi_field_lines) lines, REAL *first,
-                                       REAL *low)
+/* The corner's part in the last row's diagonal. */
+ALWAYS_INLINE void NAME(adi_last_row)(const struct NAME(adi_field_lines) lines,
+                                      struct NAME(adi_rows) * rows)
+{
+    for (int64_t l = 0; l < lines.count; l++) {
+        REAL low, first, next;
+        POINT_NAME(adi_row)
+        (lines.axis, lines.zero + l * lines.apart, 0, lines.around, &low, &first, &next);
+        rows->diagonal[l] = REAL_FMA(low, rows->above[l] / first, rows->diagonal[l]);
+    }
+}
+
+ALWAYS_INLINE void NAME(adi_eliminate)(const struct NAME(adi_field_lines) lines)
 {
     const int64_t n = lines.axis->lines.n, stride = lines.axis->stride, apart = lines.apart;
     struct NAME(adi_rows) rows;
-    for (int64_t i = 0; i < n; i++) {
-        REAL *x = lines.x + i * stride, *q = lines.q + i * stride;
-        REAL *z = lines.z ? lines.z + i * stride : NULL;
+    if (lines.begin > 0)
+        NAME(adi_rows_of)(lines, lines.begin - 1, &rows);
+    for (int64_t l = 0; lines.begin > 0 && l < lines.count; l++)
+        rows.before[l] = rows.above[l];
+    for (int64_t i = lines.begin; i < lines.end; i++) {
+        const int64_t at = (i - lines.begin) * stride;
+        REAL *x = lines.x + at, *q = lines.q + at, *z = lines.z ? lines.z + at : NULL;
         NAME(adi_rows_of)(lines, i, &rows);
         for (int64_t l = 0; lines.z && i == 0 && l < lines.count; l++) {
-            first[l] = rows.diagonal[l];
-            low[l] = rows.below[l];
+            z[l * apart] = -rows.diagonal[l];
             rows.diagonal[l] += rows.diagonal[l];
-            z[l * apart] = -first[l];
         }
-        for (int64_t l = 0; lines.z && i == n - 1 && l < lines.count; l++)
-            rows.diagonal[l] = REAL_FMA(low[l], rows.above[l] / first[l], rows.diagonal[l]);
+        if (lines.z && i == n - 1)
+            NAME(adi_last_row)(lines, &rows);
         for (int64_t l = 0; i > 0 && l < lines.count; l++) {
             const REAL m = rows.below[l] * q[l * apart - stride];
             rows.diagonal[l] = REAL_FMA(-m, rows.before[l], rows.diagonal[l]);
@@ -264,9 +301,10 @@ ALWAYS_INLINE void NAME(adi_substitute)(const struct NAME(adi_field_lines) lines
 {
     const int64_t n = lines.axis->lines.n, stride = lines.axis->stride, apart = lines.apart;
     struct NAME(adi_rows) rows;
-    for (int64_t i = n - 1; i >= 0; i--) {
-        REAL *x = lines.x + i * stride, *z = lines.z ? lines.z + i * stride : NULL;
-        const REAL *q = lines.q + i * stride;
+    for (int64_t i = lines.end - 1; i >= lines.begin; i--) {
+        const int64_t at = (i - lines.begin) * stride;
+        REAL *x = lines.x + at, *z = lines.z ? lines.z + at : NULL;
+        const REAL *q = lines.q + at;
         const bool is_last = i == n - 1;
         if (!is_last)
             NAME(adi_rows_of)(lines, i, &rows);
@@ -285,54 +323,100 @@ ALWAYS_INLINE void NAME(adi_substitute)(const struct NAME(adi_field_lines) lines
     }
 }
 
-ALWAYS_INLINE void NAME(adi_close)(const struct NAME(adi_field_lines) lines, const REAL *first,
-                                   const REAL *low)
+/* around: of one line beside another. */
+ALWAYS_INLINE void NAME(adi_close)(const struct NAME(adi_field_lines) lines, const REAL *around)
 {
-    const int64_t stride = lines.axis->stride, apart = lines.apart;
-    const int64_t end = (lines.axis->lines.n - 1) * stride;
-    REAL around[NAME(ADI_CHUNK)];
-    for (int64_t l = 0; l < lines.count; l++) {
-        const REAL *x = lines.x + l * apart, *z = lines.z + l * apart, last = low[l] / first[l];
-        around[l] = REAL_FMA(last, x[end], x[0]) / ((REAL)1 + REAL_FMA(last, z[end], z[0]));
-    }
-    for (int64_t i = 0; i <= end; i += stride)
+    const int64_t end = (lines.end - lines.begin) * lines.axis->stride;
+    for (int64_t i = 0; i < end; i += lines.axis->stride)
         for (int64_t l = 0; l < lines.count; l++)
-            lines.x[i + l * apart] =
-                REAL_FMA(-lines.z[i + l * apart], around[l], lines.x[i + l * apart]);
+            lines.x[i + l * lines.apart] =
+                REAL_FMA(-lines.z[i + l * lines.apart], around[l], lines.x[i + l * lines.apart]);
 }
 
 ALWAYS_INLINE void NAME(adi_field)(const struct NAME(adi_field_lines) lines)
 {
-    REAL first[NAME(ADI_CHUNK)], low[NAME(ADI_CHUNK)];
-    NAME(adi_eliminate)(lines, first, low);
+    const int64_t last = (lines.end - 1) * lines.axis->stride;
+    REAL around[NAME(ADI_CHUNK)];
+    NAME(adi_eliminate)(lines);
     NAME(adi_substitute)(lines);
+    for (int64_t l = 0, at = 0; lines.z && l < lines.count; l++, at += lines.apart)
+        around[l] = POINT_NAME(adi_around)(lines.axis, lines.zero + at, lines.around, lines.x[at],
+                                           lines.x[last + at], lines.z[at], lines.z[last + at]);
     if (lines.z)
-        NAME(adi_close)(lines, first, low);
+        NAME(adi_close)(lines, around);
     for (int64_t l = 0; lines.axis->lines.repeats && l < lines.count; l++)
         lines.x[lines.axis->lines.n * lines.axis->stride + l * lines.apart] =
             lines.x[l * lines.apart];
 }
 
-/* `count` lines from element `begin` on, of which one is next to another, or, along x, a row. */
-static void NAME(adi_solve_field)(const struct adi_work *work, int64_t begin, int64_t count)
+/* `count` lines from element `begin` on, of which one is next to another. */
+static struct NAME(adi_field_lines)
+    NAME(adi_field_of)(const struct adi_work *work, int64_t begin, int64_t count)
 {
     const struct adi_axis *axis = &work->adi->axis[work->axis];
-    const bool closed = axis->periodic && axis->lines.n > 2;
-    struct NAME(adi_field_lines)
-        lines = {.axis = axis,
-                 .k = (const REAL *)work->operands->at[OPERAND_COEFFICIENT] + begin,
-                 .x = (REAL *)work->write + begin,
-                 .q = (REAL *)work->spare[0] + begin,
-                 .z = closed ? (REAL *)work->spare[1] + begin : NULL,
-                 .count = count};
+    const REAL *k = (const REAL *)work->operands->at[OPERAND_COEFFICIENT] + begin;
+    return (struct NAME(adi_field_lines)){
+        .axis = axis,
+        .k = k,
+        .zero = k,
+        .x = (REAL *)work->write + begin,
+        .q = (REAL *)work->spare[0] + begin,
+        .z = POINT_NAME(adi_corner)(axis) ? (REAL *)work->spare[1] + begin : NULL,
+        .apart = 1,
+        .count = count,
+        .end = axis->lines.n,
+        .around = axis->lines.n - 1};
+}
+
+/* The same or, along x, one is a row. */
+static void NAME(adi_solve_field)(const struct adi_work *work, int64_t begin, int64_t count)
+{
+    struct NAME(adi_field_lines) lines = NAME(adi_field_of)(work, begin, count);
     /* Called twice, so that side by side the compiler knows the distance and uses vectors. */
     if (work->axis == AXIS_X) {
-        lines.apart = axis->n;
+        lines.apart = lines.axis->n;
         NAME(adi_field)(lines);
     } else {
         lines.apart = 1;
         NAME(adi_field)(lines);
     }
+}
+
+/* A leg's sweep of the lines through `count` points of a plane. */
+static void NAME(adi_sweep_lines)(const struct adi_work *work, int64_t first, int64_t count)
+{
+    const struct adi_axis *axis = &work->adi->axis[work->axis];
+    const struct tridiagonal *of = &axis->lines;
+    const REAL *m = (const REAL *)((const char *)work->adi + of->at);
+    const int64_t begin = (int64_t)work->leg->begin, end = adi_leg_end(axis, work->leg);
+    const int64_t stride = axis->stride;
+    const bool is_field = work->adi->coefficient;
+    struct NAME(adi_field_lines) lines = {0};
+    REAL *x = (REAL *)work->write + first;
+    if (is_field) {
+        lines = NAME(adi_field_of)(work, first, count);
+        lines.zero += (end - begin) * stride; /* as the last row has it */
+        lines.begin = begin;
+        lines.end = end;
+        lines.around = -1;
+    }
+    if (work->leg->sweep == SWEEP_FORWARD && is_field)
+        NAME(adi_eliminate)(lines);
+    else if (work->leg->sweep == SWEEP_FORWARD)
+        NAME(adi_forward_across)(of, m, x, stride, count, begin, end);
+    else if (work->leg->sweep == SWEEP_BACK && is_field)
+        NAME(adi_substitute)(lines);
+    else if (work->leg->sweep == SWEEP_BACK)
+        NAME(adi_back_across)(of, m, x, stride, count, begin, end);
+    else if (work->leg->sweep == SWEEP_CLOSE && is_field)
+        NAME(adi_close)(lines, x - stride);
+    else if (work->leg->sweep == SWEEP_CLOSE)
+        NAME(adi_close_across)(of, m, x, x - stride, stride, count, begin, end);
+    else
+        for (int64_t l = 0; l < count; l++)
+            POINT_NAME(adi_sweep)
+    (work->adi, work->axis, work->leg, is_field ? lines.k + l : NULL, x + l, NULL,
+     is_field ? lines.z + l : NULL);
 }
 
 /* One of adi_units() of a solve. */
@@ -341,6 +425,12 @@ static void NAME(adi_solve)(const struct adi_work *work, int64_t unit)
     const struct adi *adi = work->adi;
     const struct adi_axis *axis = &adi->axis[work->axis];
     const int64_t points = axis->stride, length = axis->n * points; /* lines side by side */
+    if (work->leg->sweep) {
+        const int64_t first = (int64_t)work->leg->first + unit * NAME(ADI_CHUNK);
+        const int64_t left = (int64_t)work->leg->last - first;
+        NAME(adi_sweep_lines)(work, first, left < NAME(ADI_CHUNK) ? left : NAME(ADI_CHUNK));
+        return;
+    }
     const REAL *factors = (const REAL *)((const char *)adi + axis->lines.at);
     if (work->axis == AXIS_X) {
         const int64_t first = unit * ADI_TOGETHER, left = work->lines - first;
@@ -372,6 +462,9 @@ static int64_t NAME(adi_units)(const struct adi_work *work)
     const struct adi_axis *axis = &work->adi->axis[work->axis];
     if (!axis->active)
         return 0;
+    if (work->leg->sweep)
+        return ((int64_t)(work->leg->last - work->leg->first) + NAME(ADI_CHUNK) - 1) /
+               NAME(ADI_CHUNK);
     const int64_t all = work->lines * work->adi->axis[AXIS_X].n / axis->n;
     if (work->axis == AXIS_X)
         return (all + ADI_TOGETHER - 1) / ADI_TOGETHER;

@@ -11,7 +11,8 @@ void adi_pass(const struct kernels *kernels, const struct launch *launch, const 
                             .read = launch_array(launch, stage->read),
                             .base = launch_array(launch, stage->base),
                             .write = launch_array(launch, stage->write),
-                            .spare = {launch->spare[0], launch->spare[1]}};
+                            .spare = {launch->spare[0], launch->spare[1]},
+                            .leg = &launch->leg};
     share_units(kernels->adi_units[plan->dtype](&work), (int64_t)(plan->points * plan->batch),
                 kernels->adi[plan->dtype], &work);
 }

@@ -15,6 +15,7 @@ struct adi_work {
     int64_t lines;  /* along x, of the whole batch */
     const void *read, *base;
     void *write, *spare[2];
+    const struct leg *leg;
 };
 
 enum { ADI_TOGETHER = 8 }; /* lines along x that are solved at once */

@@ -35,6 +35,13 @@ static inline void tsan_pass(const struct launch *launch, const struct stage *st
 static inline void tsan_launch(const struct launch *launch)
 {
     const uint64_t lines = launch->plan->lines;
+    if (launch->leg.sweep) { /* of some rows alone */
+        const struct plan *plan = launch->plan;
+        const int64_t points = plan->axis[stage_of(plan, launch->leg.from).axis].stride;
+        const uint64_t rows = launch->leg.end - launch->leg.begin;
+        __tsan_write_range(launch->odd, (long)(rows * (uint64_t)points * plan_element_bytes(plan)));
+        return;
+    }
     for (uint64_t from = launch->from, to; from < launch->to; from = to) {
         const uint64_t pass = from / lines, begin = pass * lines;
         const struct stage stage = stage_of(launch->plan, pass);

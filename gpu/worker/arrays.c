@@ -42,11 +42,20 @@ bool arrays_have_size(const struct execution *run, const struct holding *holding
     return bytes <= all && run->ahead <= all - bytes && run->behind == all - bytes - run->ahead;
 }
 
+/* Of an array, the job's: of a sweep, its rows'. */
+static uint64_t bytes_of(const struct execution *run, const struct job *job)
+{
+    const uint64_t all = job_bytes(job), rows = job->n[job->axes - 1];
+    return run->leg.sweep ? all / rows * (run->leg.end - run->leg.begin) : all;
+}
+
 /* Has an operand the size that it needs? Of one that is cut as the job's arrays are there is as
  * much before and behind the job's as of these. */
 static bool operand_has_size(const struct execution *run, int i, const struct job *job)
 {
-    const uint64_t bytes = job_operand_bytes(job, i), all = run->operand[i]->memory.bytes;
+    const uint64_t bytes = run->leg.sweep ? subdomain_operand_bytes(job, i, bytes_of(run, job))
+                                          : job_operand_bytes(job, i);
+    const uint64_t all = run->operand[i]->memory.bytes;
     const uint64_t left = all - bytes, before = run->before[i];
     if (bytes > all || before > left)
         return false;
@@ -83,6 +92,24 @@ static void check_parts(const struct execution *run)
         allowed = allowed && !(run->array[i] && run->array[i]->memory.exportable);
     if ((run->ahead || run->behind) && !allowed)
         worker_broken("RUN of an odd part of an array, or of one that others see", run->id);
+}
+
+/* A leg is of passes that the job has. A sweep's is a solve along the slowest axis. */
+static void check_leg(const struct execution *run, const struct job *job)
+{
+    const struct leg *leg = &run->leg;
+    const uint64_t rows = job->n[job->axes - 1], points = job_points(job) / rows,
+                   beside = 2 * points * dtype_element_bytes(job->dtype);
+    bool right = leg->from < leg->to && leg->to <= run->plan->passes && run->plan->staged;
+    if (right && leg->sweep) {
+        const struct stage stage = stage_of(run->plan, leg->from);
+        right = leg->sweep <= SWEEP_CLOSE && job->batch == 1 && leg->to == leg->from + 1 &&
+                stage.kind == STAGE_SOLVE && stage.axis == job->axes - 1 && leg->begin < leg->end &&
+                leg->end <= rows && leg->first < leg->last && leg->last <= points &&
+                run->ahead >= beside && run->behind >= beside;
+    }
+    if (!right && (leg->to || leg->sweep))
+        worker_broken("RUN of a leg that its job does not have", run->id);
 }
 
 /* A job of own planes has two arrays, and these planes in them. */
@@ -147,10 +174,12 @@ bool arrays_find(const struct worker *worker, struct execution *run,
                  const struct channel_run *given)
 {
     const struct job *job = &given->job;
-    const uint64_t bytes = job_bytes(job);
+    run->leg = given->leg;
     run->ahead = given->ahead;
     run->behind = given->behind;
     run->own = given->own;
+    check_leg(run, job);
+    const uint64_t bytes = bytes_of(run, job);
     find_places(worker, run, given->from, job_inputs(job), bytes, false, run->from);
     find_places(worker, run, given->to, job_outputs(job), bytes, true, run->to);
     find_arrays(worker, run, given);

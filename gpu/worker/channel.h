@@ -155,6 +155,9 @@ struct channel_run {
     uint64_t probed; /* bytes of the array of probes, of earlier steps, that its values follow */
     struct own_planes own; /* that it computes; it has in[0] and out[0] then, which differ, and no
                               other array and no place */
+    /* What it does of its job, of a scheme of several passes; to 0: all. Of a sweep each array has
+     * the leg's rows between `ahead` and `behind`, which hold two planes or more. */
+    struct leg leg;
     struct place from[AXIS_COUNT], to[AXIS_COUNT]; /* where inputs and outputs lie in regions */
     uint64_t chain;                                /* 0: it is in none */
     uint32_t progress;                             /* 1: send PROGRESS, at most ten a second */
@@ -240,7 +243,7 @@ struct channel_message {
 };
 
 enum {
-    CHANNEL_VERSION = 10,
+    CHANNEL_VERSION = 11,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
     CHANNEL_SLOT_BYTES = 2 << 20,   /* of a mailbox: a GPU's grain */

@@ -82,6 +82,7 @@ struct execution {
     uint64_t ahead, behind;    /* bytes of each array before and behind the job's (channel.h) */
     uint64_t before[OPERANDS]; /* bytes of each operand before the job's */
     struct own_planes own;     /* that it computes (channel.h) */
+    struct leg leg;            /* that it is (channel.h) */
     struct operands operands;  /* the operands' memory, once started */
     bool wants_progress, added, cancelled, started;
     uint64_t chain; /* the front's number of it; 0: it is in none */

@@ -131,6 +131,8 @@ static void start(struct worker *worker, struct execution *run)
     else
         slices_begin(&run->slices, run->plan, worker->backend->splits_passes,
                      plans_slice(run->plan), &buffers);
+    if (run->leg.to)
+        slices_keep(&run->slices, &run->leg);
     run->slices.launch.operands = &run->operands;
     if (execution_is_chained(run)) {
         run->slices.launch.chain = run->chain;

@@ -127,6 +127,14 @@ void slices_begin_own(struct slices *slices, const struct plan *plan, const stru
                               .whole_passes = true};
 }
 
+void slices_keep(struct slices *slices, const struct leg *leg)
+{
+    const uint64_t lines = slices->launch.plan->lines;
+    slices->launch.leg = *leg;
+    slices->done = leg->from * lines;
+    slices->total = leg->to * lines;
+}
+
 /* May a slice end before that pass? A step of RK4 is not cut: a backend may do it at once. */
 static bool may_end(const struct plan *plan, uint64_t pass)
 {

@@ -38,6 +38,9 @@ void slices_begin(struct slices *slices, const struct plan *plan, bool splits_pa
 void slices_begin_own(struct slices *slices, const struct plan *plan, const struct own_planes *own,
                       const struct buffers *buffers);
 
+/* Of what has begun, keep the passes of a leg. */
+void slices_keep(struct slices *slices, const struct leg *leg);
+
 /* Points × passes of a first slice: a few milliseconds. */
 uint64_t slices_first_points(bool splits_passes);
 

@@ -51,6 +51,7 @@ struct order {
     uint64_t ahead, behind; /* bytes of each array before and behind its own (channel.h) */
     uint64_t probed;        /* RUN: bytes of its probes, of earlier steps (channel.h) */
     struct own_planes own;  /* RUN: that it computes (channel.h) */
+    struct leg leg;         /* RUN: that it is (channel.h) */
     struct group_run *run;  /* whose part it is, of an order to a group; NULL: it is a task's */
     struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT];
     struct field *operand[OPERANDS];

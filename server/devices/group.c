@@ -70,7 +70,7 @@ void group_part_finished(struct order *order, enum status status,
     struct group_part *part = LIST_ENTRY(order, struct group_part, order);
     struct device *member = part->member;
     const uint64_t device_us = said ? said->u.job.device_us : 0;
-    if (status == STATUS_OK && order->kind == ORDER_RUN)
+    if (status == STATUS_OK && order->kind == ORDER_RUN && !order->leg.to)
         schedule_learn(&run->user->part[member->number]->flow, order->job, device_us);
     group_part_ended(part, said ? schedule_time(device_us) : part->entry.cost_ns);
     if (status == STATUS_UNSUPPORTED && group_round_is_first_own(run))

@@ -187,6 +187,26 @@ static void set_own(const struct group_run *run, struct group_part *part)
     order->chain = PART_ID | run->order->id;
 }
 
+/* Of a part of a RUN: its job in this leg, and which arrays and bytes of them it has. */
+static void set_job(const struct group_run *run, struct group_part *part)
+{
+    const struct job *job = &part->job.job;
+    const uint64_t plane_bytes = run->in[0]->parts->plane_bytes;
+    struct order *order = &part->order;
+    part->idle = !decomposition_leg(&run->cut, run->order->job, part->number, run->steps, run->leg,
+                                    &part->job);
+    order->job = job;
+    order->leg = part->job.leg;
+    order->ahead -= part->job.ahead * plane_bytes;
+    order->behind = order->in[0]->type.bytes - order->ahead - part->job.planes * plane_bytes;
+    for (int k = 0; k < AXIS_COUNT; k++)
+        if (order->leg.to && k >= job_scratch(job, false, false))
+            order->scratch[k] = NULL;
+    for (int k = 0; k < OPERANDS; k++)
+        if (job_operand_points(job, k))
+            order->operand[k] = part_of(run->operand[k], part->number);
+}
+
 /* False: no memory. */
 static bool set_part(struct group_run *run, uint32_t i)
 {
@@ -200,16 +220,12 @@ static bool set_part(struct group_run *run, uint32_t i)
         order->scratch[k] = part_of(run->scratch[k], i);
     }
     order->ahead = SUBDOMAIN_GHOSTS * run->in[0]->parts->plane_bytes;
+    part->idle = false;
     if (whole->kind == ORDER_MEASURE) {
         group_measure_part(run, i, order);
         return true;
     }
-    decomposition_job(&run->cut, whole->job, i, run->steps, &part->job);
-    order->ahead -= part->job.ahead * run->in[0]->parts->plane_bytes;
-    order->behind = order->in[0]->type.bytes - order->ahead - job_bytes(&part->job.job);
-    for (int k = 0; k < OPERANDS; k++)
-        if (job_operand_points(&part->job.job, k))
-            order->operand[k] = part_of(run->operand[k], i);
+    set_job(run, part);
     free(part->block);
     part->block = NULL;
     if (part->job.job.more.block_bytes) {
@@ -217,7 +233,6 @@ static bool set_part(struct group_run *run, uint32_t i)
             return false;
         decomposition_block(&run->cut, whole->job, whole->block, i, &part->job, part->block);
     }
-    order->job = &part->job.job;
     order->block = part->block;
     order->probed = group_probes_before(run);
     if (run->own)
@@ -244,7 +259,7 @@ static void begin_part(struct entry *entry)
     device_flush(part->member);
 }
 
-/* Its cost is that of its job or, of a measure and a copy, of so many bytes. */
+/* Its cost is that of its job or, of a leg, a measure and a copy, of so many bytes. */
 static void wait_for_turn(struct group_run *run, struct group_part *part)
 {
     struct flow *flow = &run->user->part[part->member->number]->flow;
@@ -253,8 +268,9 @@ static void wait_for_turn(struct group_run *run, struct group_part *part)
     part->entry.begin = begin_part;
     part->entry.arrival = run->order->id;
     part->entry.cost_ns =
-        order->job ? schedule_estimate(flow, order->job) + schedule_plan(flow, order->job)
-                   : schedule_copy(order->in[0]->type.bytes - order->ahead - order->behind);
+        order->job && !order->leg.to
+            ? schedule_estimate(flow, order->job) + schedule_plan(flow, order->job)
+            : schedule_copy(order->in[0]->type.bytes - order->ahead - order->behind);
     part->state = PART_WAITS;
     run->under_way++;
     schedule_add(&part->member->schedule, flow, &part->entry);
@@ -355,7 +371,8 @@ void group_round_order(struct group_run *run)
     if (group_round_overlaps(run))
         run->awaited += parts;
     for (uint32_t i = 0; i < parts; i++)
-        wait_for_turn(run, part_of_round(run, i));
+        if (!part_of_round(run, i)->idle)
+            wait_for_turn(run, part_of_round(run, i));
     for (uint32_t i = 0; i < parts; i++)
         devices->events->dispatch(group->member[i]);
 }
@@ -368,6 +385,25 @@ void group_round_edges(struct group_run *run, const struct group_part *part)
     run->awaited--;
 }
 
+/* Of the scratch arrays of a job in legs, what each member is given before this one. */
+static void copy_lines(struct group_run *run)
+{
+    const struct job *job = run->order->job;
+    const uint64_t element = dtype_element_bytes(job->dtype),
+                   plane_bytes = run->in[0]->parts->plane_bytes;
+    struct leg_copy copy;
+    for (uint32_t i = 0; i < run->cut.count; i++) {
+        if (!decomposition_copy(&run->cut, job, i, run->leg, &copy))
+            continue;
+        for (int k = 0; k < AXIS_COUNT; k++)
+            if (copy.of[k])
+                group_round_copy_part(run, run->scratch[k], copy.from,
+                                      copy.from_plane * plane_bytes + copy.first * element, i,
+                                      copy.to_plane * plane_bytes + copy.first * element,
+                                      (copy.last - copy.first) * element);
+    }
+}
+
 /* Operands do not change between rounds, and other runs may read them: all of their ghost
  * planes come at once. */
 void group_round_begin(struct group_run *run)
@@ -375,6 +411,10 @@ void group_round_begin(struct group_run *run)
     run->phase = GROUP_EXCHANGING;
     if (run->order->kind == ORDER_MEASURE && run->rounds) {
         group_measure_gather(run);
+        return;
+    }
+    if (run->leg) {
+        copy_lines(run);
         return;
     }
     if (run->order->kind == ORDER_RUN) {
@@ -446,6 +486,9 @@ bool group_round_end(struct group_run *run)
             merge_measured(run);
         return was_last;
     }
+    if (++run->leg < run->cut.legs)
+        return false;
+    run->leg = 0;
     run->done += run->steps;
     const bool was_last = run->done == run->order->job->steps;
     if (was_last && run->own)

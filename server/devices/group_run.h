@@ -19,6 +19,7 @@ struct group_part {
     uint8_t *block;  /* owned */
     uint32_t number; /* of its subdomain */
     bool told;       /* of own planes: their edges are there */
+    bool idle;       /* it has nothing to do in this leg */
 };
 
 /* What is gathered of the values at a run's probes, some rows at a time. */
@@ -57,7 +58,8 @@ struct group_run {
     } phase;
     int component;        /* the next one to be looked at: READING, WRITING */
     uint64_t done, steps; /* steps that are done, and those of this round */
-    uint32_t rounds;      /* that were ordered */
+    uint64_t leg;         /* of this round (numerics/subdomain.h) */
+    uint32_t rounds;      /* that were ordered; of those in legs, their legs */
     uint32_t under_way;   /* orders to members, and copies; … */
     uint32_t awaited;     /* … and what the next round waits for, where it overlaps with this one:
                              edges, and their copies */

@@ -178,6 +178,7 @@ static void send_run(struct device *device, const struct order *order)
     run->behind = order->behind;
     run->probed = order->probed;
     run->own = order->own;
+    run->leg = order->leg;
     for (int i = 0; i < AXIS_COUNT; i++) {
         run->in[i] = number(order->in[i]);
         run->out[i] = number(order->out[i]);

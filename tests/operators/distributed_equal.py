@@ -26,6 +26,8 @@ import serving  # noqa: E402
 SIDES = ("periodic", "mirror", "symmetric", "antisymmetric", {"value": 0.5}, {"value": -1, "at": "face"}, {"derivative": 0},
          {"derivative": 0.25}, {"derivative": 1, "at": "face"}, {"mixed": 0.5, "const": 1}, {"curvature": 0.5},
          {"halo": 1}, {"halo": 0.5}, "one-sided")
+SIDES_OF_ADI = tuple(side for side in SIDES if side not in ({"halo": 0.5}, "one-sided"))
+SIDES_OF_ADI_OF_A_FIELD = tuple(side for side in SIDES_OF_ADI if "at" not in side and "curvature" not in side)
 
 
 class Jobs:
@@ -44,18 +46,18 @@ class Jobs:
         face = face[batch:] if self.random.integers(2) and len(axes) > 1 else face
         return self.random.standard_normal(face).astype(self.dtype)
 
-    def side(self, axes, axis, arrays):
+    def side(self, axes, axis, arrays, sides):
         """A side of an axis, whose number may be an array over the face."""
-        side = self.one_of(SIDES)
+        side = self.one_of(sides)
         if not arrays or not isinstance(side, dict) or "halo" in side or len(self.shape) == 1 or self.random.integers(2):
             return side
         name = "const" if "const" in side else next(iter(side))
         return side | {name: self.face(axes, axis)}
 
-    def sides(self, axes, arrays=True):
+    def sides(self, axes, arrays=True, sides=SIDES):
         boundary = {}
         for axis in axes:
-            low, high = self.side(axes, axis, arrays), self.side(axes, axis, arrays)
+            low, high = self.side(axes, axis, arrays, sides), self.side(axes, axis, arrays, sides)
             if "periodic" in [side for side in (low, high) if isinstance(side, str)]:
                 boundary[axis] = "periodic"
             else:
@@ -90,9 +92,28 @@ class Jobs:
             "boundary": self.sides("xyz", arrays=False), "accuracy": int(self.one_of((2, 2, 4, 6, 8))), "cfl": 0.5,
             "steps": int(self.random.integers(1, 40)), "report": bool(self.random.integers(2))}
 
+    def adi(self, members):
+        """Whose lines along the axis that is cut go through all subdomains, at once or in chunks."""
+        axes = int(self.random.integers(1, 4))
+        self.dtype = self.one_of(("f4", "f8"))
+        most = 40 if self.random.integers(4) else 130
+        self.shape = (int(self.random.integers(17 * members, 17 * members + 40)),
+                      *(int(self.random.integers(most // 2, most)) for _ in range(axes - 1)))
+        arrays = {name: np.exp(self.array()) for name in ("diffusivity", "source") if self.random.integers(2)}
+        names = "xyz"[:axes]
+        params = {"boundary": self.sides(names, sides=SIDES_OF_ADI_OF_A_FIELD if "diffusivity" in arrays else SIDES_OF_ADI),
+                  "scheme": "adi", "dt": float(np.exp(self.random.uniform(-3, 3))), "steps": int(self.random.integers(1, 5)),
+                  "report": bool(self.random.integers(2))}
+        if params["boundary"].get(names[-1]) == "periodic" and self.random.integers(2):
+            params["endpoint"] = {names[-1]: True}
+        if self.random.integers(3) == 0:
+            params["probes"] = self.probes()
+        return "diffusion", self.array(), arrays, params
+
     def next(self, members):
-        if self.random.integers(4) == 0:
-            return self.plain_diffusion(members)
+        kind = self.random.integers(6)
+        if kind < 2:
+            return self.plain_diffusion(members) if kind else self.adi(members)
         axes = int(self.random.integers(1, 4))
         self.dtype = self.one_of(("f4", "f8"))
         planes = int(self.random.integers(17 * members, 17 * members + 90))
@@ -195,7 +216,7 @@ def main(arguments=None):
                     if check(client, jobs, job, devices[0]):
                         has = {"faces": has_arrays(job[3]["boundary"])} | {name: job[3].get(name) for name in
                                                                            ("report", "probes", "spacing", "endpoint")}
-                        ran[" with ".join([job[0], *(name for name, one in has.items() if one)])] += 1
+                        ran[" with ".join([job[3].get("scheme", job[0]), *(name for name, one in has.items() if one)])] += 1
                     drawn += 1
                     if drawn > 20 * options.jobs:
                         sys.exit("too few of the jobs run in subdomains")

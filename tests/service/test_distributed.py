@@ -18,6 +18,7 @@ TWO = "host,host" if ONE_DEVICE == "host" else "cuda:0,cuda:1"
 THREE = "host,host,host" if ONE_DEVICE == "host" else "cuda:0,cuda:1,cuda:2"
 NODES = "host,n1/host,n2/host" if ONE_DEVICE == "host" else "cuda:0,n1/cuda:1,n2/cuda:2"
 RANDOM = numpy.random.default_rng()
+ENDLESS_ADI = {"dt": 0.3, "scheme": "adi", "steps": 10**8}
 
 
 def new_random(shape, dtype="f4"):
@@ -124,6 +125,33 @@ def test_periodic_coordinates_have_the_same_bits(client):
             same(client, "diffusion", f, cfl=0.4, steps=20, accuracy=2, diffusivity=numpy.exp(f), **axis)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("boundary", ["periodic", {"value": 0.5}, {"derivative": -1, "at": "face"},
+                                      {"z-": {"halo": 1}, "z+": {"mixed": 0.5, "const": 1}}], ids=str)
+def test_lines_of_adi_go_through_all_subdomains(client, boundary, dtype):
+    """With few points in a plane they are solved at once, with many in chunks."""
+    sides, params = of_z(boundary), {"scheme": "adi", "dt": 3, "steps": 3}
+    same(client, "diffusion", new_random((90, 9, 11), dtype), boundary=sides, **params)
+    f = new_random((61, 130, 100), dtype)
+    same(client, "diffusion", f, boundary=sides, source=f, **params)
+    if "at" not in boundary:
+        same(client, "diffusion", f, boundary=sides, diffusivity=numpy.exp(f), **params)
+
+
+def test_adi_in_every_number_of_axes(client):
+    params = {"scheme": "adi", "dt": 0.7, "steps": 4}
+    for shape in [(300,), (100, 37), (64, 9, 10), (52, 10000)]:
+        f = new_random(shape, "f8")
+        same(client, "diffusion", f, boundary={"x": {"value": 1}}, **params)
+        same(client, "diffusion", f, diffusivity=numpy.exp(f), source=f, **params)
+        same(client, "diffusion", f, endpoint={"xyz"[f.ndim - 1]: True}, **params)
+    f = new_random((80, 12, 16))
+    field = distribute(client, f)
+    client.call("diffusion", f=field, out=field, **params)
+    client.call("diffusion", f=field, out=field, **params)
+    assert client.get(field["field"]).tobytes() == client.out("diffusion", f=f, **params | {"steps": 8}).tobytes()
+
+
 def test_a_field_is_overwritten_in_place_again_and_again(client):
     f = new_random((80, 12, 16), "f8")
     field = distribute(client, f)
@@ -190,6 +218,7 @@ def test_reports_of_every_kind_of_job(client):
     same_report(client, "diffusion", f, cfl=0.4, steps=40, accuracy=2, boundary={"z": {"value": 0}}, diffusivity=k, source=k)
     same_report(client, "diffusion", f, cfl=0.4, steps=5, accuracy=4, scheme="rk4")
     same_report(client, "diffusion", f, dt=0.4, steps=5, scheme="adi", batch=1)
+    same_report(client, "diffusion", f, dt=0.4, steps=5, scheme="adi")
     assert same_report(client, "stencil", f, offsets=[[0, 0, 0], [2, 0, 1]], weights=[1, 2], steps=3)["error"] is None
     place, taken = Region.holding(client, f).place(like=f), Region(f.nbytes)
     taken.register(client)
@@ -235,6 +264,7 @@ def test_probes_have_the_same_values(client, count):
     same_probes(client, f, count, steps=20, cfl=0.4, accuracy=2, diffusivity=numpy.exp(f), source=f, report=True,
                 boundary={"z": {"halo": 0.5}})
     same_probes(client, new_random((70, 2, 5, 6)), count, steps=20, dt=0.4, scheme="adi", batch=2)
+    same_probes(client, f, count, steps=9, dt=0.4, scheme="adi", boundary={"z": {"value": 0.5}})
     same_probes(client, new_random(80), count, steps=2000, cfl=0.4)
     low = numpy.array([[k % 20, k % 9, 5] for k in range(count + 1)])  # of the first member
     values = [client.call("diffusion", f=f, probes=low, steps=20, cfl=0.4, **where)["probes"].tobytes()
@@ -258,7 +288,8 @@ def test_what_subdomains_cannot_do_one_device_does(client):
     """Where distribute is not asked for; else the parameter is named."""
     f = new_random((64, 6, 10))
     field = distribute(client, f)
-    for params in [{"method": "diffusion", "scheme": "adi", "dt": 0.3, "steps": 3},
+    for params in [{"method": "diffusion", "scheme": "adi", "dt": 0.3, "steps": 3, "endpoint": {"z": True},
+                    "diffusivity": distribute(client, numpy.exp(f))},
                    {"method": "laplacian", "report": True, "accuracy": 2}]:
         method = params.pop("method")
         assert bits(client.out(method, f=field, **params)) == bits(client.out(method, f=f, **params))
@@ -479,12 +510,14 @@ def test_jobs_of_one_kappa_at_once(client):
         assert client.recv(job)["out"].tobytes() == client.out("laplacian", f=kappa, accuracy=2).tobytes()
 
 
-def test_cancel_and_hang_up(daemon, client):
+@pytest.mark.parametrize("endless", [ENDLESS, ENDLESS_ADI], ids=["euler", "adi"])
+def test_cancel_and_hang_up(daemon, client, endless):
     field = distribute(client, wave(64, 64, 64))
-    job = client.send("diffusion", f=field, out=field, **ENDLESS)
+    job = client.send("diffusion", f=field, out=field, progress=True, **endless)
+    client.await_note()
     client.cancel(job)
     with daemon.client() as other:
-        other.send("diffusion", f=wave(64, 64, 64), distribute=True, **ENDLESS)
+        other.send("diffusion", f=wave(64, 64, 64), distribute=True, **endless)
         assert_serves(client)
     assert_serves(client, distribute=True)
 
@@ -500,15 +533,16 @@ def test_a_field_larger_than_a_device_lies_in_subdomains():
         assert {f["field"]: f["device"] for f in client.call("list")["fields"]}[small] != GROUP
 
 
+@pytest.mark.parametrize("endless", [ENDLESS, ENDLESS_ADI], ids=["euler", "adi"])
 @pytest.mark.parametrize("mailbox", ["0", "32M"])
 @pytest.mark.parametrize("member", [0, 1])
-def test_the_group_survives_its_members(member, mailbox):
+def test_the_group_survives_its_members(member, mailbox, endless):
     with Daemon("--mailbox-bytes", mailbox, device=TWO) as daemon, daemon.client() as client:
         f = new_random((64, 64, 64))
         for _ in range(5):
             field, place = distribute(client, f), Region.holding(client, f).place(like=f)
             here = client.call("put", f=f, placement=FIRST if member else SECOND)["field"]
-            job = client.send("diffusion", f=field, **ENDLESS)
+            job = client.send("diffusion", f=field, **endless)
             big = client.send("get", field=field["field"])
             read = client.send("laplacian", f=place, coefficient=place, boundary={"x": {"value": f[:, :, 0]}}, accuracy=2,
                                distribute=True)
