@@ -13,108 +13,6 @@ void group_run_fail(struct group_run *run, enum status status)
     run->status = run->status == STATUS_OK ? status : run->status;
 }
 
-/* Which ghost planes have come is unknown: none count. */
-static void fail_exchange(struct group_run *run)
-{
-    group_run_fail(run, STATUS_OUT_OF_MEMORY);
-    for (int i = 0; i < RUN_INPUTS; i++)
-        if (group_run_input(run, i))
-            group_run_input(run, i)->parts->ghosts = 0;
-}
-
-static void on_exchanged(void *context, bool ok)
-{
-    struct group_run *run = context;
-    run->under_way--;
-    run->awaited--;
-    if (!ok)
-        fail_exchange(run);
-    group_settle(run->device);
-}
-
-void group_round_copy_part(struct group_run *run, const struct field *array, uint32_t from_part,
-                           uint64_t from, uint32_t to_part, uint64_t to, uint64_t bytes)
-{
-    const struct field_parts *parts = array->parts;
-    struct device_copy *copy;
-    run->under_way++;
-    run->awaited++;
-    if (!device_copy_begin(&copy, parts->at[from_part], from, parts->at[to_part], to, bytes,
-                           on_exchanged, run)) {
-        run->under_way--;
-        run->awaited--;
-        fail_exchange(run);
-    }
-}
-
-/* Copy planes of one part beside another's cut; from and to: planes of the parts' arrays. */
-static void copy_planes(struct group_run *run, const struct field *field, uint32_t from_part,
-                        uint64_t from, uint32_t to_part, uint64_t to, uint64_t planes)
-{
-    const uint64_t bytes = field->parts->plane_bytes;
-    group_round_copy_part(run, field, from_part, from * bytes, to_part, to * bytes, planes * bytes);
-}
-
-static void copy_to_previous(struct group_run *run, const struct field *field, uint32_t i,
-                             uint64_t ghosts)
-{
-    const struct decomposition *cut = &run->cut;
-    const uint32_t previous = (i + cut->count - 1) % cut->count;
-    const struct subdomain its = subdomain_of(cut->planes, cut->count, previous);
-    const uint64_t repeated = i == 0 && cut->endpoint; /* the last plane is the first */
-    copy_planes(run, field, i, SUBDOMAIN_GHOSTS + repeated, previous,
-                SUBDOMAIN_GHOSTS + its.end - its.begin, ghosts);
-}
-
-static void copy_to_next(struct group_run *run, const struct field *field, uint32_t i,
-                         uint64_t ghosts)
-{
-    const struct decomposition *cut = &run->cut;
-    const uint32_t next = (i + 1) % cut->count;
-    const struct subdomain own = subdomain_of(cut->planes, cut->count, i);
-    const uint64_t end = SUBDOMAIN_GHOSTS + own.end - own.begin;
-    const uint64_t repeated = next == 0 && cut->endpoint;
-    copy_planes(run, field, i, end - repeated - ghosts, next, SUBDOMAIN_GHOSTS - ghosts, ghosts);
-}
-
-/* A subdomain's planes beside its cuts, to its neighbours' ghost planes. */
-static void copy_edges(struct group_run *run, const struct field *field, uint32_t i,
-                       uint64_t ghosts)
-{
-    if (decomposition_cuts(&run->cut, i, SIDE_LOW))
-        copy_to_previous(run, field, i, ghosts);
-    if (decomposition_cuts(&run->cut, i, SIDE_HIGH))
-        copy_to_next(run, field, i, ghosts);
-}
-
-/* Do so many planes beside the cuts of an array hold the neighbours'? Of one that is not cut: do
- * all parts hold the first one's bytes? */
-static bool has_ghosts(const struct group_run *run, const struct field *field, uint64_t ghosts)
-{
-    const struct decomposition *cut = &run->cut;
-    const struct field_parts *parts = field->parts;
-    if (!parts->is_cut)
-        return parts->ghosts > 0;
-    return cut->axis == AXIS_COUNT || ghosts == 0 ||
-           (parts->ghosts >= ghosts &&
-            (!cut->wraps || (parts->wraps && parts->endpoint == cut->endpoint)));
-}
-
-static void exchange(struct group_run *run, struct field *field, uint64_t ghosts)
-{
-    const struct decomposition *cut = &run->cut;
-    field->parts->ghosts = ghosts; /* unless a copy fails */
-    field->parts->wraps = cut->wraps;
-    field->parts->endpoint = cut->endpoint;
-    for (uint32_t i = 0; i < cut->count && field->parts->is_cut; i++)
-        copy_edges(run, field, i, ghosts);
-    if (field->parts->is_cut)
-        return;
-    /* The numbers of the cut axis's sides are for the first member and the last one alone. */
-    for (uint32_t i = cut->axis == AXIS_COUNT ? 1 : cut->count - 1; i < cut->count; i++)
-        group_round_copy_part(run, field, 0, 0, i, 0, field->type.bytes);
-}
-
 struct field *group_run_input(const struct group_run *run, int i)
 {
     return i < AXIS_COUNT                     ? run->in[i]
@@ -139,7 +37,7 @@ static uint64_t next_ghosts(const struct group_run *run)
 
 bool group_run_needs(const struct group_run *run, const struct field *field)
 {
-    return !has_ghosts(run, field, next_ghosts(run));
+    return !group_exchange_has(run, field, next_ghosts(run));
 }
 
 static struct field *part_of(const struct field *field, uint32_t i)
@@ -381,27 +279,9 @@ void group_round_edges(struct group_run *run, const struct group_part *part)
 {
     if (!group_round_overlaps(run))
         return;
-    copy_edges(run, run->result, part->number, decomposition_ghosts(&run->cut, run->cut.round));
+    group_exchange_edges(run, run->result, part->number,
+                         decomposition_ghosts(&run->cut, run->cut.round));
     run->awaited--;
-}
-
-/* Of the scratch arrays of a job in legs, what each member is given before this one. */
-static void copy_lines(struct group_run *run)
-{
-    const struct job *job = run->order->job;
-    const uint64_t element = dtype_element_bytes(job->dtype),
-                   plane_bytes = run->in[0]->parts->plane_bytes;
-    struct leg_copy copy;
-    for (uint32_t i = 0; i < run->cut.count; i++) {
-        if (!decomposition_copy(&run->cut, job, i, run->leg, &copy))
-            continue;
-        for (int k = 0; k < AXIS_COUNT; k++)
-            if (copy.of[k])
-                group_round_copy_part(run, run->scratch[k], copy.from,
-                                      copy.from_plane * plane_bytes + copy.first * element, i,
-                                      copy.to_plane * plane_bytes + copy.first * element,
-                                      (copy.last - copy.first) * element);
-    }
 }
 
 /* Operands do not change between rounds, and other runs may read them: all of their ghost
@@ -414,7 +294,7 @@ void group_round_begin(struct group_run *run)
         return;
     }
     if (run->leg) {
-        copy_lines(run);
+        group_exchange_lines(run);
         return;
     }
     if (run->order->kind == ORDER_RUN) {
@@ -429,8 +309,8 @@ void group_round_begin(struct group_run *run)
     const uint64_t ghosts = next_ghosts(run);
     for (int i = 0; i < RUN_INPUTS; i++) {
         struct field *field = group_run_input(run, i);
-        if (field && !has_ghosts(run, field, ghosts))
-            exchange(run, field, i < AXIS_COUNT ? ghosts : SUBDOMAIN_GHOSTS);
+        if (field && !group_exchange_has(run, field, ghosts))
+            group_exchange_ghosts(run, field, i < AXIS_COUNT ? ghosts : SUBDOMAIN_GHOSTS);
     }
 }
 

@@ -113,10 +113,21 @@ void group_round_order(struct group_run *run);
 /* All parts have ended well. True: it was the last round. */
 bool group_round_end(struct group_run *run);
 
-/* Copy bytes from one part of an array to another's; from and to: offsets in the parts. The next
- * round waits for it. */
-void group_round_copy_part(struct group_run *run, const struct field *array, uint32_t from_part,
-                           uint64_t from, uint32_t to_part, uint64_t to, uint64_t bytes);
+/* --- group_exchange.c: copies from part to part, which the next round waits for. --- */
+
+/* Copy bytes from one part of an array to another's; from and to: offsets in the parts. */
+void group_exchange_part(struct group_run *run, const struct field *array, uint32_t from_part,
+                         uint64_t from, uint32_t to_part, uint64_t to, uint64_t bytes);
+/* Do so many planes beside the cuts of an array hold the neighbours'? Of one that is not cut: do
+ * all parts hold the first one's bytes? */
+bool group_exchange_has(const struct group_run *run, const struct field *field, uint64_t ghosts);
+/* Copy all parts' edges to the neighbours' ghost planes; group_exchange_edges(): those of one part.
+ */
+void group_exchange_ghosts(struct group_run *run, struct field *field, uint64_t ghosts);
+void group_exchange_edges(struct group_run *run, const struct field *field, uint32_t i,
+                          uint64_t ghosts);
+/* Of the scratch arrays of a job in legs, what each member is given before this leg. */
+void group_exchange_lines(struct group_run *run);
 
 /* --- group_measure.c: a measure, of two rounds if its sum counts. Each member measures the blocks
  * that begin in its subdomain, the last of them into the ghost planes; then their results are
