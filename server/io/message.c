@@ -146,10 +146,10 @@ static bool find_numbers(const struct connection *connection, struct request *re
         struct array *array = &request->numbers[i];
         if (array->kind != ARRAY_INLINE || !array->payload_count)
             continue;
-        const char *name = request_numbers_name(i);
-        const struct arrival *arrival = upload_find(&connection->upload, array, name, failure);
-        if (!arrival || !arrival->numbers || arrival->expected != array->type.bytes)
-            return failure_set(failure, STATUS_PROTOCOL, name, "its data did not arrive");
+        const struct arrival *arrival =
+            upload_find(&connection->upload, array, true, request_numbers_name(i), failure);
+        if (!arrival)
+            return false;
         array->small = arrival->numbers;
     }
     for (uint32_t i = 0; request->chain && i < request->chain->count; i++)

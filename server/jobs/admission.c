@@ -130,10 +130,9 @@ static bool take_array(struct op *op, int i, const struct taking *taking,
     if (array->kind == ARRAY_FIELD)
         found = field_find(op->task->user, array->field, taking->parameter, failure);
     else if (array->kind == ARRAY_INLINE && array->payload_count) {
-        const struct arrival *arrival = upload_find(upload, array, taking->parameter, failure);
+        const struct arrival *arrival =
+            upload_find(upload, array, false, taking->parameter, failure);
         found = arrival ? arrival->field : NULL;
-        if (!found)
-            failure_set(failure, STATUS_PROTOCOL, taking->parameter, "its data did not arrive");
     }
     const struct array_type *type = found && i < AXIS_COUNT ? &found->type : taking->type;
     /* On a group, an array over a face may be cut otherwise than f is. */

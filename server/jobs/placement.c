@@ -200,12 +200,6 @@ static const struct field *field_of(const struct demand *demand, uint64_t id)
     return field_find(demand->client->user, id, NULL, &failure);
 }
 
-static const struct arrival *arrival_of(const struct demand *demand, const struct array *array)
-{
-    struct failure failure = {0};
-    return upload_find(demand->upload, array, NULL, &failure);
-}
-
 static void find_read(struct demand *demand, const struct array *array)
 {
     if (array->kind == ARRAY_NONE)
@@ -214,8 +208,10 @@ static void find_read(struct demand *demand, const struct array *array)
         note_read(demand, field_of(demand, array->field));
         return;
     }
-    const struct arrival *arrival =
-        array->kind == ARRAY_INLINE && array->payload_count ? arrival_of(demand, array) : NULL;
+    struct failure failure = {0}; /* admission tells of it */
+    const struct arrival *arrival = array->kind == ARRAY_INLINE && array->payload_count
+                                        ? upload_find(demand->upload, array, false, NULL, &failure)
+                                        : NULL;
     if (arrival) {
         note_read(demand, arrival->field);
     } else {

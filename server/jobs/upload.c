@@ -256,13 +256,14 @@ void upload_placed(struct upload *upload, size_t bytes)
 }
 
 const struct arrival *upload_find(const struct upload *upload, const struct array *array,
-                                  const char *parameter, struct failure *failure)
+                                  bool numbers, const char *parameter, struct failure *failure)
 {
     const struct arrival *arrival = NULL;
     for (uint32_t i = 0; i < upload->count; i++)
         if (upload->arrivals[i].payload == array->payload_first)
             arrival = &upload->arrivals[i];
-    if (!arrival || is_void(arrival)) {
+    if (!arrival || is_void(arrival) || arrival->is_numbers != numbers ||
+        arrival->expected != array->type.bytes) {
         failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
         return NULL;
     }

@@ -55,10 +55,10 @@ void upload_placed(struct upload *upload, size_t bytes);
 void upload_flush(struct upload *upload);
 
 /* The payload of an inline array of the complete message: a field, to be referenced by a caller who
- * keeps it, or numbers, which last until upload_drop(). NULL with the failure set: it did not come,
- * or not all of it. */
+ * keeps it, or if `numbers` these, which last until upload_drop(). NULL with the failure set: it
+ * did not come, or not all of it. */
 const struct arrival *upload_find(const struct upload *upload, const struct array *array,
-                                  const char *parameter, struct failure *failure);
+                                  bool numbers, const char *parameter, struct failure *failure);
 
 /* Forget the message. */
 void upload_drop(struct upload *upload);
