@@ -50,16 +50,6 @@ static void on_ended(void *context, bool ok)
     }
 }
 
-/* False: its task was failed. */
-static bool begin(struct relay *relay)
-{
-    if (device_copy_begin(&relay->copy, relay->from, 0, relay->to, 0, relay->to->type.bytes,
-                          on_ended, relay))
-        return true;
-    task_fail(relay->task, STATUS_OUT_OF_MEMORY, "the server is out of memory");
-    return false;
-}
-
 bool relays_go_on(struct task *task)
 {
     for (struct relay *relay = task->relays; relay; relay = relay->next) {
@@ -71,10 +61,13 @@ bool relays_go_on(struct task *task)
             return false;
         }
         /* It is still arriving: a download could overtake its uploads. */
-        if (!from->resident && from->copies)
+        if (!from->resident && from->copies) {
             from->awaited_by = task;
-        else if (!begin(relay))
+        } else if (!device_copy_begin(&relay->copy, from, 0, relay->to, 0, from->type.bytes,
+                                      on_ended, relay)) {
+            task_fail(task, STATUS_OUT_OF_MEMORY, "the server is out of memory");
             return false;
+        }
     }
     return !task->relays;
 }
