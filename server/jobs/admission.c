@@ -356,8 +356,7 @@ static bool take_operators(struct task *task, struct request *request, const str
 {
     struct requirements needs[CHAIN_LINKS];
     uint32_t count;
-    bool ok =
-        requirements_find(task->jobs, task->user, task->device, request, needs, &count, failure);
+    bool ok = requirements_find(task->user, task->device, request, needs, &count, failure);
     for (uint32_t i = 0; ok && i < count; i++)
         if (!(ok = take_op(&task->op[i], &needs[i], upload, failure)) && request->chain)
             request_chain_place(request->chain, failure, i);

@@ -76,7 +76,7 @@ bool dry_run(struct client *client, struct request *request, const struct upload
     uint32_t count = 0;
     const bool ok = requirements_expand(user, request, failure) &&
                     (device = placement_of_job(client, request, upload, &relayed, failure)) &&
-                    requirements_find(client->jobs, user, device, request, needs, &count, failure);
+                    requirements_find(user, device, request, needs, &count, failure);
     if (ok)
         write_answer(packer, needs, count, request, &user->part[device->number]->flow, device,
                      relayed);

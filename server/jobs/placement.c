@@ -340,8 +340,7 @@ static bool takes(const struct client *client, struct request *request, const st
     uint32_t count;
     if (request->method == METHOD_PUT || request->method == METHOD_GET)
         return true;
-    const bool takes =
-        requirements_find(client->jobs, client->user, group, request, needs, &count, &failure);
+    const bool takes = requirements_find(client->user, group, request, needs, &count, &failure);
     requirements_free(needs, count);
     return takes || failure.code != STATUS_UNSUPPORTED;
 }

@@ -9,7 +9,6 @@
 
 /* The state of the search: needs[number], after those before it. */
 struct finding {
-    const struct jobs *jobs;
     const struct user *user;
     const struct device *device;
     const struct requirements *all; /* the first of the chain's */
@@ -233,7 +232,7 @@ static bool find_one(const struct finding *finding, struct request_link *link,
     struct requirements *needs = finding->needs;
     if ((link && !bind_sources(finding, link, failure)) || !find_inputs(finding, failure) ||
         !find_types(finding->user, needs->request, failure) ||
-        !request_job(needs->request, &needs->type, (double)finding->jobs->config->max_work,
+        !request_job(needs->request, &needs->type, (double)finding->user->users->config->max_work,
                      &needs->job, &needs->block, failure) ||
         !find_operands(finding, failure))
         return false;
@@ -325,13 +324,12 @@ bool requirements_expand(const struct user *user, struct request *request, struc
     return type && request_expand_hessian(request, type, failure);
 }
 
-bool requirements_find(const struct jobs *jobs, const struct user *user,
-                       const struct device *device, struct request *request,
-                       struct requirements needs[CHAIN_LINKS], uint32_t *count,
-                       struct failure *failure)
+bool requirements_find(const struct user *user, const struct device *device,
+                       struct request *request, struct requirements needs[CHAIN_LINKS],
+                       uint32_t *count, struct failure *failure)
 {
     struct request_chain *chain = request->chain;
-    struct finding finding = {.jobs = jobs, .user = user, .device = device, .all = needs};
+    struct finding finding = {.user = user, .device = device, .all = needs};
     uint64_t block_bytes = 0;
     for (*count = 0; *count < (chain ? chain->count : 1);) {
         const uint32_t number = (*count)++;
@@ -344,7 +342,7 @@ bool requirements_find(const struct jobs *jobs, const struct user *user,
             !count_block(&block_bytes, &finding.needs->job, failure))
             return chain && request_chain_place(chain, failure, number);
     }
-    return !chain || check_chain(request, needs, (double)jobs->config->max_work, failure);
+    return !chain || check_chain(request, needs, (double)user->users->config->max_work, failure);
 }
 
 void requirements_free(struct requirements *needs, uint32_t count)

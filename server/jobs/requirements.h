@@ -6,7 +6,6 @@
 #include "server/jobs/job_script.h"
 
 struct client;
-struct jobs;
 struct upload;
 
 /* An operator's. */
@@ -33,10 +32,9 @@ bool requirements_expand(const struct user *user, struct request *request, struc
 /* The requirements of the request's operators, in order; free *count of them in any case. Fills in
  * the types of resident operands, and the sources of links. False with the failure set: the request
  * could never be run. Free memory is not checked. */
-bool requirements_find(const struct jobs *jobs, const struct user *user,
-                       const struct device *device, struct request *request,
-                       struct requirements needs[CHAIN_LINKS], uint32_t *count,
-                       struct failure *failure);
+bool requirements_find(const struct user *user, const struct device *device,
+                       struct request *request, struct requirements needs[CHAIN_LINKS],
+                       uint32_t *count, struct failure *failure);
 void requirements_free(struct requirements *needs, uint32_t count);
 
 /* dry_run.c: answer an operator's request with {"bytes", "seconds", "device"}, diffusion's with
