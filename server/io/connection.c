@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 enum {
     CONTROL_BUDGET_READS = 4, /* of what may be many messages: at once for one connection */

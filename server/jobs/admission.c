@@ -125,7 +125,7 @@ static bool take_array(struct op *op, int i, const struct taking *taking,
                        const struct upload *upload, struct failure *failure)
 {
     const struct array *array = taking->array;
-    struct region_use *place = &op->read_place[i];
+    struct region_use *place = &op->place[i];
     struct field *found = NULL;
     if (array->kind == ARRAY_FIELD)
         found = field_find(op->task->user, array->field, taking->parameter, failure);

@@ -37,7 +37,7 @@ struct jobs {
     bool granting;       /* the list is being worked off */
     bool draining;
     uint64_t last_task;
-    uint64_t tasks[TASK_STATE_COUNT]; /* of all users, not yet answered */
+    uint64_t tasks[TASK_STATE_COUNT]; /* of all users */
     struct deadlines deadlines;
 };
 

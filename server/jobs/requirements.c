@@ -3,7 +3,6 @@
 #include "protocol/request_job.h"
 #include "server/devices/group.h"
 #include "server/jobs/answer.h"
-#include "server/jobs/jobs.h"
 
 #include <stdlib.h>
 

@@ -123,13 +123,9 @@ static void task_end(struct task *task)
     release(task);
     /* Last, when the answer is out: an unregister that waits is answered after the jobs that it
      * waited for. */
-    for (uint32_t k = 0; k < task->count; k++) {
-        for (int i = 0; i < OP_READS; i++)
-            region_use_end(&task->op[k].read_place[i]);
-        for (int i = 0; i < AXIS_COUNT; i++)
-            region_use_end(&task->op[k].out_place[i]);
-    }
-    task->jobs->tasks[TASK_ENDED]--;
+    for (uint32_t k = 0; k < task->count; k++)
+        for (int i = 0; i < OP_PLACES; i++)
+            region_use_end(&task->op[k].place[i]);
     USER_COUNT(user, jobs, -1);
     memory_release(user, task->front_bytes);
     free(task);
@@ -394,18 +390,6 @@ void task_drain(struct device *device, bool late)
     }
 }
 
-static void set_answers(struct task *task, const struct request *request)
-{
-    const struct request_chain *chain = request->chain;
-    task->is_chain = chain != NULL;
-    task->repeat = request->repeat;
-    task->is_named = chain && chain->is_named;
-    if (chain)
-        memcpy(task->answer, chain->answer, task->answers * sizeof *task->answer);
-    else
-        task->answer->kind = task->kind == TASK_PUT ? OUT_NEW_FIELD : request->out;
-}
-
 /* A task of so many operators and answers, for the user; NULL with the failure set. */
 static struct task *new_task(struct jobs *jobs, struct user *user, const struct request *request,
                              struct failure *failure)
@@ -414,8 +398,8 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
                                 : request->method == METHOD_GET    ? TASK_GET
                                 : request->method == METHOD_EXPORT ? TASK_EXPORT
                                                                    : TASK_OPERATOR;
-    const uint32_t count = request->chain ? request->chain->count : 1;
-    const uint32_t answers = request->chain ? request->chain->answers : 1;
+    const struct request_chain *chain = request->chain;
+    const uint32_t count = chain ? chain->count : 1, answers = chain ? chain->answers : 1;
     const uint64_t bytes =
         sizeof(struct task) + count * sizeof(struct op) + answers * sizeof(struct request_answer);
     struct task *task = memory_new(user, bytes, NULL, failure);
@@ -430,7 +414,13 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
     task->count = count;
     task->answers = answers;
     task->answer = (struct request_answer *)&task->op[count];
-    set_answers(task, request);
+    task->is_chain = chain != NULL;
+    task->repeat = request->repeat;
+    task->is_named = chain && chain->is_named;
+    if (chain)
+        memcpy(task->answer, chain->answer, answers * sizeof *task->answer);
+    else
+        task->answer->kind = kind == TASK_PUT ? OUT_NEW_FIELD : request->out;
     for (uint32_t k = 0; k < count; k++)
         task->op[k].task = task;
     task->entry.begin = task_begin_run;

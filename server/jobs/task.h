@@ -25,6 +25,7 @@ struct upload;
 enum {
     OP_READS = AXIS_COUNT + OPERANDS,
     OP_ARRAYS = OP_READS + 2 * AXIS_COUNT + 1,
+    OP_PLACES = OP_READS + AXIS_COUNT,
     OP_ACCESSES = 2 * AXIS_COUNT + OPERANDS
 };
 
@@ -51,12 +52,11 @@ struct op {
     /* Those that lie in regions. Where the device computes there itself, they have no array;
      * operands are copied to theirs before the job runs. */
     union {
-        struct region_use read_place[OP_READS];
+        struct region_use place[OP_PLACES];
         struct {
-            struct region_use in_place[AXIS_COUNT], operand_place[OPERANDS];
+            struct region_use in_place[AXIS_COUNT], operand_place[OPERANDS], out_place[AXIS_COUNT];
         };
     };
-    struct region_use out_place[AXIS_COUNT];
     uint32_t accesses;                 /* count of: */
     struct access access[OP_ACCESSES]; /* of resident fields that no op before it has; referenced */
     uint8_t *small[OP_READS]; /* inputs that came with the control message, owned: what of … */
