@@ -1,4 +1,3 @@
-
 #include "server/jobs/placement.h"
 #include "server/jobs/requirements.h"
 #include "numerics/stability.h"

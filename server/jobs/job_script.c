@@ -89,13 +89,6 @@ struct script_needs script_needs(const struct request *request, const struct job
     return needs;
 }
 
-static struct action *add(struct task *task, enum action_kind kind, bool waits, uint32_t op)
-{
-    struct action *action = script_add(task->script, kind, waits);
-    action->op = op;
-    return action;
-}
-
 /* Rounds in one part: a power of two, since in some chains it is every other round that is the same
  * to the bit, arrays and all. */
 static uint64_t part_rounds(const struct task *task)
@@ -118,8 +111,8 @@ static void add_rounds(struct task *task, uint64_t rounds, bool waits)
     const uint64_t part = part_rounds(task);
     for (uint64_t round = 1; round <= rounds; round++)
         for (uint32_t i = 0; i < task->count; i++)
-            add(task, ACTION_RUN, waits || (round == 1 && goes_alone(task, i)), i)->ends_round =
-                i + 1 == task->count && (round % part == 0 || round == rounds);
+            script_add(task->script, ACTION_RUN, waits || (round == 1 && goes_alone(task, i)), i)
+                ->ends_round = i + 1 == task->count && (round % part == 0 || round == rounds);
 }
 
 static uint64_t rounds_ahead(const struct task *task)
@@ -138,36 +131,36 @@ static void compose(struct task *task, uint64_t ahead, bool cut)
     const bool has_steps = job_has_steps(&task->op->job);
     for (uint32_t i = 0; i < task->count; i++)
         if (job_measures(&task->op[i].job))
-            add(task, ACTION_COEFFICIENT, false, i);
+            script_add(script, ACTION_COEFFICIENT, false, i);
     if (script->count)
-        add(task, ACTION_JUDGE, true, 0);
+        script_add(script, ACTION_JUDGE, true, 0);
     if (cut) {
         const uint32_t from = script->count;
-        add(task, ACTION_SEGMENT, true, 0);
-        add(task, ACTION_SNAPSHOT, true, 0);
+        script_add(script, ACTION_SEGMENT, true, 0);
+        script_add(script, ACTION_SNAPSHOT, true, 0);
         script_repeat(script, from, (task->op->job.steps - 1) / script->every);
     }
     /* Before the result may come to lie in the input's place. */
     if (script->estimates && !has_steps)
-        add(task, ACTION_FINER, false, 0);
+        script_add(script, ACTION_FINER, false, 0);
     const uint32_t first = script->count;
     add_rounds(task, ahead, cut);
     if (task->repeat > ahead)
         script_repeat(script, first, task->repeat / ahead);
     add_rounds(task, task->repeat % ahead, false);
     if (script->estimates && has_steps) {
-        add(task, ACTION_SAME, goes_alone(task, 0), 0);
-        add(task, ACTION_FINER, goes_alone(task, 0), 0);
+        script_add(script, ACTION_SAME, goes_alone(task, 0), 0);
+        script_add(script, ACTION_FINER, goes_alone(task, 0), 0);
     }
     for (int i = 0; i < job_outputs(&task->op->job) && script->reports; i++) {
-        add(task, ACTION_VALUES, false, 0)->component = i;
+        script_add(script, ACTION_VALUES, false, 0)->component = i;
         if (script->estimates)
-            add(task, ACTION_DISTANCES, false, 0)->component = i;
+            script_add(script, ACTION_DISTANCES, false, 0)->component = i;
     }
     for (uint32_t k = 0; k < task->count; k++)
         for (int i = 0; i < job_outputs(&task->op[k].job) && task->op[k].out_kind == OUT_REGION;
              i++)
-            add(task, ACTION_WRITE, true, k)->component = i;
+            script_add(script, ACTION_WRITE, true, k)->component = i;
 }
 
 /* The block without the probes, which come last in it. */

@@ -116,12 +116,14 @@ void script_tear(struct task *task);
 
 /* --- which action is next: bookkeeping alone --- */
 
-/* A new action, the last; there is room for it. Zeroed but for its kind. */
-static inline struct action *script_add(struct script *script, enum action_kind kind, bool waits)
+/* A new action, the last, of that operator of the task; there is room for it. */
+static inline struct action *script_add(struct script *script, enum action_kind kind, bool waits,
+                                        uint32_t op)
 {
     struct action *action = &script->action[script->count++];
     action->kind = kind;
     action->waits = waits;
+    action->op = op;
     return action;
 }
 

@@ -17,7 +17,7 @@ static struct script *made(const char *waits)
     struct script *script = calloc(1, sizeof *script + ACTIONS * sizeof *script->action);
     assert_non_null(script);
     for (const char *c = waits; *c; c++)
-        script_add(script, ACTION_RUN, *c == 'w');
+        script_add(script, ACTION_RUN, *c == 'w', 0);
     return script;
 }
 
@@ -70,7 +70,7 @@ TEST(test_rounds)
 {
     struct script *script = made(".ww");
     script_repeat(script, 1, 3);
-    script_add(script, ACTION_RUN, true);
+    script_add(script, ACTION_RUN, true, 0);
     assert_string_equal(begun(script), "0");
     end(script, 0);
     for (int round = 0; round < 3; round++) {
@@ -90,9 +90,9 @@ TEST(test_no_round)
 {
     for (int before = 0; before < 2; before++) {
         struct script *script = made(before ? "." : "");
-        script_add(script, ACTION_RUN, true);
+        script_add(script, ACTION_RUN, true, 0);
         script_repeat(script, (uint32_t)before, 0);
-        script_add(script, ACTION_RUN, false);
+        script_add(script, ACTION_RUN, false, 0);
         assert_string_equal(begun(script), before ? "02" : "1");
         free(script);
     }
@@ -137,7 +137,7 @@ TEST(test_any_order_of_ends)
         const uint32_t to = from + 1 + (uint32_t)random_below(&random, count - from);
         const uint64_t rounds = random_below(&random, 6);
         for (uint32_t i = 0; i < count; i++) {
-            script_add(script, ACTION_RUN, random_below(&random, 2));
+            script_add(script, ACTION_RUN, random_below(&random, 2), 0);
             if (i + 1 == to)
                 script_repeat(script, from, rounds);
         }
