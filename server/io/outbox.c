@@ -6,11 +6,9 @@
 #include "server/users/memory.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int socket)
 {
-    memset(outbox, 0, sizeof *outbox);
     outbox->io = io;
     outbox->arena = &io->jobs->devices->arena;
     outbox->io_threads = &io->io_threads;

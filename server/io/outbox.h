@@ -45,6 +45,7 @@ struct outbox {
     bool broken;            /* the socket is over */
 };
 
+/* Zeroed before. */
 void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int socket);
 /* Drop everything unsent; copies under way end by themselves. The tasks are left alone. Not while
  * an I/O thread has a load of it. */

@@ -272,8 +272,7 @@ static void gather_all(struct outbox *outbox, struct writing *writing)
         const bool all = gather(reply, writing);
         if (writing->bytes == before)
             break;
-        if (reply->task)
-            task_trace_open(reply->task, SPAN_WRITE);
+        task_trace_open(reply->task, SPAN_WRITE);
         if (!all)
             break;
     }
@@ -371,8 +370,7 @@ static bool hand_over(struct outbox *outbox)
                          outbox))
         return false;
     outbox->sending_bytes = writing.bytes;
-    if (reply->task)
-        task_trace_open(reply->task, SPAN_WRITE);
+    task_trace_open(reply->task, SPAN_WRITE);
     return true;
 }
 

@@ -170,7 +170,7 @@ void op_order(const struct op *op, struct order *order);
 void op_let_go(struct field **fields, int count);
 
 /* The task in the trace (trace.h): a span begins (the first begin counts); a span ends; the task
- * was answered, or never will be. Without a trace each of these is one branch. */
+ * was answered, or never will be. Without a trace or a task (NULL) each of these does nothing. */
 void task_trace_open(struct task *task, enum span_kind kind);
 void task_trace_close(struct task *task, enum span_kind kind);
 void task_trace_end(struct task *task);

@@ -12,7 +12,7 @@
 
 static bool off(const struct task *task)
 {
-    return !task->jobs->devices->trace;
+    return !task || !task->jobs->devices->trace;
 }
 
 /* The span from the earlier begin to the later end. */

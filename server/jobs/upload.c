@@ -52,7 +52,6 @@ static void on_slab(struct slab_waiter *waiter)
 void upload_init(struct upload *upload, struct client *client, void *dropped,
                  void (*resume)(struct upload *upload))
 {
-    memset(upload, 0, sizeof *upload);
     upload->client = client;
     upload->dropped = dropped;
     upload->resume = resume;

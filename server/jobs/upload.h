@@ -38,7 +38,7 @@ struct upload {
     struct failure failure;
 };
 
-/* resume() is called when an upload that waited for a slab can go on. */
+/* Zeroed before. resume() is called when an upload that waited for a slab can go on. */
 void upload_init(struct upload *upload, struct client *client, void *dropped,
                  void (*resume)(struct upload *upload));
 
