@@ -323,11 +323,13 @@ static void take_sources(struct op *op, const struct request_link *link)
 
 static bool check_lost(const struct op *op, struct failure *failure)
 {
-    for (int i = 0; i < OP_READS; i++)
-        if (op->read[i] && op->read[i]->lost)
+    for (int i = 0; i < OP_READS; i++) {
+        const struct field *from = op->read[i] ? relay_source(op->task, op->read[i]) : NULL;
+        if (from && from->lost)
             return failure_set(failure, STATUS_DEVICE_LOST, NULL,
                                "the worker of %s ended while the array arrived",
-                               op->task->device->name);
+                               from->device->name);
+    }
     return true;
 }
 

@@ -87,11 +87,6 @@ struct field *relay_add(struct task *task, struct field *from, const struct arra
         if (relay->from == from &&
             (!relay->to->parts || relay->to->type.shape[0] == type->shape[0]))
             return field_reference(relay->to);
-    if (from->lost) {
-        failure_set(failure, STATUS_DEVICE_LOST, NULL,
-                    "the worker of %s ended while the array arrived", from->device->name);
-        return NULL;
-    }
     struct relay *relay = memory_new(task->user, sizeof *relay, NULL, failure);
     if (!relay)
         return NULL;

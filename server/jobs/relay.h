@@ -14,7 +14,7 @@ struct relay {
 
 /* An array of that type, which has the bytes of `from`, on the task's device, referenced, to which
  * `from` will be copied: one for all of the task's operators. NULL with the failure set: there is
- * no room, or `from` is lost. */
+ * no room. */
 struct field *relay_add(struct task *task, struct field *from, const struct array_type *type,
                         struct failure *failure);
 

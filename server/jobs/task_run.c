@@ -50,7 +50,7 @@ static struct span copied_in(const struct task *task)
     for (uint32_t k = 0; k < task->count; k++)
         for (int i = 0; i < AXIS_COUNT; i++) {
             const struct op *op = &task->op[k];
-            if (op->in[i] && (op->in_is_own[i] || task->kind == TASK_PUT))
+            if (op->in[i] && op->in_is_own[i])
                 all = both(all, op->in[i]->copied);
         }
     return all;
