@@ -118,7 +118,7 @@ static void wait_for_more(void)
     enum { LOOK_MS = 500 };
     const struct timespec until = after_ms(LOOK_MS);
     if (out.dropped)
-        pthread_cond_timedwait(&out.more, &out.mutex, &until);
+        pthread_cond_clockwait(&out.more, &out.mutex, CLOCK_MONOTONIC, &until);
     else
         pthread_cond_wait(&out.more, &out.mutex);
 }
@@ -148,14 +148,8 @@ static void *run_writer(void *unused)
 bool log_open(const char *name, enum log_level level)
 {
     pthread_t thread;
-    pthread_condattr_t monotonic;
     out.name = name;
     out.level = level;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&out.more, &monotonic);
-    pthread_cond_init(&out.written, &monotonic);
-    pthread_condattr_destroy(&monotonic);
     out.open = pthread_create(&thread, NULL, run_writer, NULL) == 0;
     if (out.open)
         pthread_detach(thread);
@@ -169,7 +163,7 @@ void log_flush(void)
     out.flushing = true;
     pthread_cond_signal(&out.more);
     while (out.open && (out.bytes[0] || out.bytes[1] || out.dropped || out.lost) &&
-           pthread_cond_timedwait(&out.written, &out.mutex, &until) == 0)
+           pthread_cond_clockwait(&out.written, &out.mutex, CLOCK_MONOTONIC, &until) == 0)
         ;
     out.flushing = false;
     pthread_mutex_unlock(&out.mutex);
