@@ -97,24 +97,15 @@ bool failure_set_limit(struct failure *failure, enum status code, const char *pa
     return false;
 }
 
-/* Append as much as fits. */
-static char *append_text(char *to, const char *end, const char *text)
-{
-    while (*text && to < end)
-        *to++ = *text++;
-    *to = '\0';
-    return to;
-}
-
 /* By hand: requests that do not fail make places, too, some ten each. */
 struct failure_place failure_place(const char *parameter, const char *part)
 {
     struct failure_place place;
-    const char *const end = place.text + sizeof place.text - 1;
-    char *to = append_text(place.text, end, parameter);
-    if (part) {
-        to = append_text(to, end, " ");
-        append_text(to, end, part);
-    }
+    const char *const pieces[] = {parameter, part ? " " : "", part ? part : ""};
+    char *to = place.text, *const end = place.text + sizeof place.text - 1;
+    for (int i = 0; i < 3; i++)
+        for (const char *from = pieces[i]; *from && to < end;)
+            *to++ = *from++;
+    *to = '\0';
     return place;
 }
