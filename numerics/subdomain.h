@@ -134,11 +134,11 @@ void decomposition_job(const struct decomposition *decomposition, const struct j
 bool decomposition_leg(const struct decomposition *decomposition, const struct job *job, uint32_t i,
                        uint64_t steps, uint64_t leg, struct subdomain_job *part);
 
-/* What subdomain i is given before that leg: points [first, last) of a plane of another one's (or
- * its own) scratch arrays. Planes are those of members' arrays, which begin with ghosts. */
+/* What subdomain i is given before that leg: so many elements of a subdomain's scratch arrays, from
+ * place `at` there to place `to`. */
 struct leg_copy {
     uint32_t from;
-    uint64_t from_plane, to_plane, first, last;
+    uint64_t at, to, elements;
     bool of[AXIS_COUNT]; /* which of the scratch arrays: δ; where κ is a field q and z */
 };
 /* False: nothing. */

@@ -126,32 +126,38 @@ bool decomposition_copy(const struct decomposition *decomposition, const struct 
     struct subdomain points;
     if (!find_chunk(decomposition, job, &place, i, &points))
         return false;
-    *copy = (struct leg_copy){
-        .to_plane = begin - 1, .first = points.begin, .last = points.end, .of = {true}};
+    uint64_t at = begin, to = begin - 1; /* planes, ghosts among them */
+    bool has = true;
+    *copy = (struct leg_copy){.elements = points.end - points.begin, .of = {true}};
     switch (place.sweep) {
     case SWEEP_FORWARD:
-        copy->from = i - 1;
-        copy->from_plane = i > 0 ? end_of(decomposition, i - 1) - 1 : 0;
+        has = i > 0;
+        copy->from = has ? i - 1 : 0;
+        at = end_of(decomposition, copy->from) - 1;
         copy->of[1] = of_field;
         copy->of[2] = of_corner;
-        return i > 0;
+        break;
     case SWEEP_BACK:
+        has = i < last;
         copy->from = i + 1;
-        copy->from_plane = begin;
-        copy->to_plane = end;
+        to = end;
         copy->of[2] = of_corner;
-        return i < last;
+        break;
     case SWEEP_AROUND:
         copy->from = last;
-        copy->from_plane = end_of(decomposition, last) - 1 - decomposition->endpoint;
+        at = end_of(decomposition, last) - 1 - decomposition->endpoint;
         copy->of[2] = of_corner;
-        return true;
+        break;
     case SWEEP_CLOSE:
-        copy->from_plane = begin - 1;
-        return i > 0;
+        has = i > 0;
+        at = begin - 1;
+        break;
     default: /* an end point is no unknown */
-        copy->from_plane = begin;
-        copy->to_plane = end - 1;
-        return place.is_last && decomposition->endpoint && i == last;
+        has = place.is_last && decomposition->endpoint && i == last;
+        to = end - 1;
+        break;
     }
+    copy->at = at * plane_points(decomposition, job) + points.begin;
+    copy->to = to * plane_points(decomposition, job) + points.begin;
+    return has;
 }

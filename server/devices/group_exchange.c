@@ -103,17 +103,14 @@ void group_exchange_ghosts(struct group_run *run, struct field *field, uint64_t 
 void group_exchange_lines(struct group_run *run)
 {
     const struct job *job = run->order->job;
-    const uint64_t element = dtype_element_bytes(job->dtype),
-                   plane_bytes = run->in[0]->parts->plane_bytes;
+    const uint64_t element = dtype_element_bytes(job->dtype);
     struct leg_copy copy;
     for (uint32_t i = 0; i < run->cut.count; i++) {
         if (!decomposition_copy(&run->cut, job, i, run->leg, &copy))
             continue;
         for (int k = 0; k < AXIS_COUNT; k++)
             if (copy.of[k])
-                group_exchange_part(run, run->scratch[k], copy.from,
-                                    copy.from_plane * plane_bytes + copy.first * element, i,
-                                    copy.to_plane * plane_bytes + copy.first * element,
-                                    (copy.last - copy.first) * element);
+                group_exchange_part(run, run->scratch[k], copy.from, copy.at * element, i,
+                                    copy.to * element, copy.elements * element);
     }
 }

@@ -92,10 +92,8 @@ static void receive(struct members *all, uint32_t i, uint64_t leg)
         return;
     for (int k = 0; k < SCRATCHES; k++)
         if (copy.of[k])
-            memmove(all->at[i].scratch[k] + copy.to_plane * all->plane_bytes + copy.first * element,
-                    all->at[copy.from].scratch[k] + copy.from_plane * all->plane_bytes +
-                        copy.first * element,
-                    (copy.last - copy.first) * element);
+            memcpy(all->at[i].scratch[k] + copy.to * element,
+                   all->at[copy.from].scratch[k] + copy.at * element, copy.elements * element);
 }
 
 /* One member's part of the leg number `leg` of the step after `done` others, by these loops. */
