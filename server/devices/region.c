@@ -47,7 +47,6 @@ static void settle(struct region *region)
         return;
     struct region_owner *owner = region->unregistering ? region->owner : NULL;
     const uint64_t msgid = region->msgid;
-    struct user *user = region->user;
     for (uint32_t i = 0; i < region->count; i++) {
         struct mapping *mapping = &region->mapping[i];
         if (mapping->state == REGION_MAPPED)
@@ -57,7 +56,7 @@ static void settle(struct region *region)
     list_remove(&region->user_link);
     list_remove(&region->owner_link);
     charge(region, (uint64_t)-1);
-    passing_close(region->descriptor, &user->passed);
+    passing_close_own(region->descriptor);
     free(region);
     if (owner)
         answer(owner, msgid, NULL, NULL);

@@ -78,8 +78,8 @@ void passing_forget(struct passed_descriptor *passed);
 /* close(), off the loop. */
 void passing_close(int descriptor, struct passing_account *account);
 
-/* The same of a worker's descriptor or of our own, which counts as nobody's: it waits for no peer.
- */
+/* The same of a region's, a worker's or our own descriptor, which counts as nobody's: of memory
+ * whose users are bounded elsewhere. */
 void passing_close_own(int descriptor);
 
 /* Close a connection's socket. Descriptors that are still in it are taken first, so that none is

@@ -16,6 +16,7 @@ import time
 import numpy
 import pytest
 
+from faults import NO_THREADS, Faults, needs_preload
 from fdtest import Daemon, Node, Region, eventually, wave
 
 LENT = "n1/host"
@@ -179,13 +180,23 @@ def test_a_node_that_is_lost_while_its_worker_starts():
         cable.close()
 
 
+@needs_preload
 def test_why_a_device_cannot_be_used_is_told_to_the_head():
     """A worker that refuses says so, and ends: its last words pass the bridge."""
-    with Daemon(device="host,n1/cuda:7", wait=False) as daemon:
+    faults = Faults("fdworker")
+    with Daemon(device="host,n1/host", wait=False) as daemon:
         eventually(lambda: os.path.exists(daemon.path), "the socket")
-        daemon.join("n1", "cuda:7")
-        eventually(lambda: "n1/cuda:7 cannot be used: " in daemon.log(), "the reason")
-        assert entry(daemon, "n1/cuda:7")["state"] in {"starting", "down"}
+        cable = Cable(daemon.port())
+        node = Node("n1", "host", cable.port, daemon.key, daemon.folder,
+                    inside=["env", *(f"{name}={value}" for name, value in faults.env.items())])
+        eventually(lambda: processes(node, "fdworker"), "its worker")
+        time.sleep(0.5)  # it has the thread of its log
+        faults[NO_THREADS] = 1
+        cable.plugged.set()
+        eventually(lambda: "n1/host cannot be used: " in daemon.log(), "the reason")
+        assert entry(daemon)["state"] in {"starting", "down"}
+        node.kill()
+        cable.close()
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")

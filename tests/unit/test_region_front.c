@@ -58,6 +58,11 @@ void passing_close(int descriptor, struct passing_account *account)
     close(descriptor);
 }
 
+void passing_close_own(int descriptor)
+{
+    close(descriptor);
+}
+
 bool field_make_id(uint64_t *made, struct failure *failure)
 {
     static uint64_t last = 100;
