@@ -45,10 +45,10 @@ uint64_t subdomain_block_ghosts(uint64_t planes, uint64_t elements, uint32_t cou
 
 bool subdomain_cuts(const struct job *job, int operand)
 {
-    const int face = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
-    const struct boundary *boundary = job->boundary[face / SIDE_COUNT] + face % SIDE_COUNT;
     if (operand < OPERAND_VALUE)
         return operand != OPERAND_PROBES;
+    const int face = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
+    const struct boundary *boundary = &job->boundary[face / SIDE_COUNT][face % SIDE_COUNT];
     if (job->batch == 1)
         return face / SIDE_COUNT != job->axes - 1;
     return (operand < OPERAND_CONSTANT ? boundary->value_array : boundary->constant_array) ==
