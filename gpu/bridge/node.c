@@ -184,15 +184,16 @@ static void beat(void)
     static const struct channel_message alive = {.type = CHANNEL_ALIVE},
                                         leaving = {.type = CHANNEL_LEAVING};
     static bool has_said;
+    const bool goes = leaves; /* a signal comes at any time */
     if (bridge.came)
         heard_us = clock_us();
     if (starts || (bridge.came && bridge.in.got))
         bridge_forward(&alive, NULL, 0);
-    if (leaves && !is_ready)
+    if (goes && !is_ready)
         bridge_end(0, "it leaves");
-    if (leaves && !has_said)
+    if (goes && !has_said)
         bridge_forward(&leaving, NULL, 0);
-    has_said = leaves;
+    has_said = goes;
     if (clock_us() - heard_us > BRIDGE_LEASE_S * UINT64_C(1000000))
         bridge_end(EXIT_FAILURE, "the head is silent; its lease is over");
 }
