@@ -147,6 +147,7 @@ struct device {
     struct list operands;                  /* … that are being copied from regions */
     struct list regions;                   /* struct mapping: of regions that it was asked for */
     struct list copies;                    /* struct slab: a worker reads or writes it */
+    uint32_t sends;                        /* copies to other devices that have not ended */
     struct link_rate rate;                 /* of these, of a device on another node */
     struct order *running[DEVICE_BUCKETS]; /* with the worker, by id */
     struct list tasks; /* struct task, all of the device's that are not finished */

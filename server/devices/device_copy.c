@@ -14,6 +14,7 @@ static void free_if_unused(struct device_copy *copy)
     struct user *user = copy->from->user;
     if (copy->ended || copy->under_way)
         return;
+    copy->from->device->sends--;
     field_release(copy->from);
     field_release(copy->to);
     memory_release(user, sizeof *copy);
@@ -135,6 +136,7 @@ bool device_copy_begin(struct device_copy **copy, struct field *from, uint64_t f
         .waiter = {.user = from->user, .share = SHARE_UPLOAD, .count = 1, .ready = on_slab},
         .ended = ended,
         .context = context};
+    from->device->sends++;
     if (!go_on(new))
         end(new, false);
     return true;

@@ -232,11 +232,16 @@ void nodes_reap(struct devices *devices)
 
 /* --- leaving --- */
 
+/* A copy may wait for a slab, and nothing of it be with a worker meanwhile. */
+static bool is_idle(const struct device *device)
+{
+    return list_empty(&device->tasks) && list_empty(&device->copies) && !device->sends;
+}
+
 void nodes_end_if_idle(const struct device *device)
 {
     const struct device *group = group_of(device);
-    if (device->pid > 0 && list_empty(&device->tasks) && list_empty(&device->copies) &&
-        (!group || list_empty(&group->tasks)))
+    if (device->pid > 0 && is_idle(device) && (!group || is_idle(group)))
         kill(device->pid, SIGKILL);
 }
 

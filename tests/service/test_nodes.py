@@ -277,6 +277,26 @@ def test_a_node_that_leaves(placement):
             eventually(lambda: states(daemon)["distributed"] == "ready", "the group is whole")
 
 
+def test_a_node_leaves_once_what_is_copied_from_it_has_gone():
+    """The copy waits for a device that takes nothing for a while: nothing of it is with the node meanwhile."""
+    with Daemon("--staging-bytes", "16M", device="host,n1/host") as daemon, daemon.client() as client:
+        f = new_random(256, 256, 256)
+        expected = client.out("laplacian", f=f, placement="host").tobytes()
+        field = client.call("put", f=f, placement=LENT)["field"]
+        [here] = [d["pid"] for d in daemon.info()["devices"] if d["name"] == "host"]
+        os.kill(here, signal.SIGSTOP)
+        job = client.send("laplacian", f={"field": field}, placement="host")
+        client.call("ping")  # it has been read
+        node = daemon.nodes.pop("n1")
+        node.process.send_signal(signal.SIGTERM)
+        time.sleep(2)  # four beats
+        assert states(daemon)[LENT] == "leaving"
+        os.kill(here, signal.SIGCONT)
+        assert client.recv(job)["out"].tobytes() == expected
+        assert node.process.wait(60) == 0
+        client.free(field)
+
+
 def test_a_node_leaves_in_time():
     """At the end of --drain-timeout-s, whatever runs there; and at once, while it has not joined."""
     with Daemon(device="host,n1/host", wait=False) as daemon:
