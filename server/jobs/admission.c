@@ -35,7 +35,7 @@ static uint64_t held_bytes(const struct task *task, bool own)
     uint64_t bytes = own ? task->block_bytes : 0;
     for (int i = 0; task->script && i < SCRIPT_ARRAYS; i++)
         bytes += task->script->array[i] ? task->script->array[i]->type.bytes : 0;
-    for (const struct relay *relay = task->relays; relay; relay = relay->next)
+    LIST_EACH (const struct relay, relay, &task->relays, link)
         bytes += own && relay->from->resident ? 0 : relay->from->type.bytes;
     for (uint32_t k = 0; k < task->count; k++)
         for (int i = 0; i < OP_ARRAYS; i++) {

@@ -23,10 +23,7 @@ static void fail(struct task *task, const struct field *from)
 static void release(struct relay *relay)
 {
     struct task *task = relay->task;
-    struct relay **place = &task->relays;
-    while (*place != relay)
-        place = &(*place)->next;
-    *place = relay->next;
+    list_remove(&relay->link);
     if (relay->copy)
         device_copy_forget(relay->copy);
     if (relay->from->awaited_by == task)
@@ -52,7 +49,7 @@ static void on_ended(void *context, bool ok)
 
 bool relays_go_on(struct task *task)
 {
-    for (struct relay *relay = task->relays; relay; relay = relay->next) {
+    LIST_EACH (struct relay, relay, &task->relays, link) {
         struct field *from = relay->from;
         if (relay->copy)
             continue;
@@ -69,12 +66,12 @@ bool relays_go_on(struct task *task)
             return false;
         }
     }
-    return !task->relays;
+    return list_empty(&task->relays);
 }
 
 struct field *relay_source(const struct task *task, struct field *field)
 {
-    for (const struct relay *relay = task->relays; relay; relay = relay->next)
+    LIST_EACH (const struct relay, relay, &task->relays, link)
         if (relay->to == field)
             return relay->from;
     return field;
@@ -83,7 +80,7 @@ struct field *relay_source(const struct task *task, struct field *field)
 struct field *relay_add(struct task *task, struct field *from, const struct array_type *type,
                         struct failure *failure)
 {
-    for (const struct relay *relay = task->relays; relay; relay = relay->next)
+    LIST_EACH (const struct relay, relay, &task->relays, link)
         if (relay->from == from &&
             (!relay->to->parts || relay->to->type.shape[0] == type->shape[0]))
             return field_reference(relay->to);
@@ -92,8 +89,8 @@ struct field *relay_add(struct task *task, struct field *from, const struct arra
         return NULL;
     relay->task = task;
     relay->from = field_reference(from);
-    relay->next = task->relays;
-    task->relays = relay; /* before: an error that tells what the task needs counts `from` */
+    /* Before: an error that tells what the task needs counts `from`. */
+    list_push(&task->relays, &relay->link);
     relay->to = admission_new_array(task, type, failure);
     if (!relay->to) {
         release(relay);
@@ -104,6 +101,6 @@ struct field *relay_add(struct task *task, struct field *from, const struct arra
 
 void relays_release(struct task *task)
 {
-    while (task->relays)
-        release(task->relays);
+    LIST_EACH (struct relay, relay, &task->relays, link)
+        release(relay);
 }

@@ -6,7 +6,7 @@
 #include "server/devices/device_copy.h"
 
 struct relay {
-    struct relay *next; /* of its task, until all is sent */
+    struct list link; /* in its task's, until all is sent */
     struct task *task;
     struct field *from, *to;  /* referenced; `to` is the task's own */
     struct device_copy *copy; /* NULL: it has not begun, or has failed */

@@ -19,7 +19,6 @@
 #include "server/jobs/jobs.h"
 #include "server/devices/field.h"
 
-struct relay;
 struct upload;
 
 enum {
@@ -91,7 +90,7 @@ struct task {
     uint32_t ungranted;       /* accesses and places that it waits for */
     uint64_t block_bytes;     /* of its operators' and its script's, charged to the queue */
     struct slab_waiter small_waiter;
-    struct relay *relays;          /* of inputs that lie on other devices */
+    struct list relays;            /* struct relay: of inputs that lie on other devices */
     struct order order;            /* where it is but one … */
     struct script *script;         /* … else NULL; owned */
     struct reply *reply;           /* REPLYING: its answer; else a snapshot that is on its way */
