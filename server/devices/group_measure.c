@@ -52,6 +52,6 @@ void group_measure_gather(struct group_run *run)
     for (uint32_t i = 1; i < run->cut.count; i++) {
         const struct subdomain blocks = blocks_of(run, i);
         group_exchange_part(run, run->out[0], i, 0, 0, blocks.begin * sizeof(struct measured),
-                              (blocks.end - blocks.begin) * sizeof(struct measured));
+                            (blocks.end - blocks.begin) * sizeof(struct measured));
     }
 }
