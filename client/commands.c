@@ -328,9 +328,12 @@ static bool put_field(struct session *s, struct fdclient_error *error)
 {
     struct input input;
     struct fdclient_result result = {0};
+    struct fdclient_params params = FDCLIENT_PARAMS;
+    params.placement = s->o->params.placement;
+    params.distribute = s->o->params.distribute;
     if (!read_input(s->o, s->o->arguments[0], &input, error))
         return false;
-    const bool done = request(s, "put", &input.array, NULL, &result, error);
+    const bool done = request(s, "put", &input.array, &params, &result, error);
     result.dtype = input.array.dtype;
     result.dimensions = input.array.dimensions;
     memcpy(result.shape, input.array.shape, sizeof result.shape);

@@ -212,7 +212,8 @@ int join_head(const struct config *config, const char *worker_path, const char *
     if (!find_devices(config, &hosts))
         return EXIT_FAILURE;
     set_environment(config, hosts);
-    log_info("%s lends %u devices to %s", config->node, node.count, config->join);
+    log_info("%s lends %u device%s to %s", config->node, node.count, node.count == 1 ? "" : "s",
+             config->join);
     notify_send("READY=1\nSTATUS=Lends its devices");
     while (!polls[1].revents && !polls[2].revents) {
         tend();

@@ -347,6 +347,12 @@ def test_the_command_distributes(daemon, tmp_path):
         subprocess.run([binary("fdclient"), "--connect", daemon.path, "submit", str(tmp_path / "f.npy"), "--op", "laplacian",
                         "-o", str(tmp_path / f"{name}.npy"), *options], check=True, timeout=60)
     assert numpy.load(tmp_path / "all.npy").tobytes() == numpy.load(tmp_path / "one.npy").tobytes()
+    put = subprocess.run([binary("fdclient"), "--connect", daemon.path, "put", str(tmp_path / "f.npy"), "--distribute"],
+                         check=True, timeout=60, capture_output=True)
+    with daemon.client() as client:
+        [field] = client.call("list")["fields"]
+        assert (field["field"], field["device"]) == (int(put.stdout), GROUP)
+        client.free(field["field"])
 
 
 def test_arrays_come_from_regions_and_go_there(client):

@@ -46,6 +46,8 @@ TEST(test_submit)
     assert_true(o.params.priority == -7 && o.timeout_s == 0.25 && o.params.detach);
     assert_true(read_line(&o, "submit f --placement cuda:1", &error));
     assert_string_equal(o.params.placement, "cuda:1");
+    assert_true(read_line(&o, "put f --distribute", &error));
+    assert_true(o.params.distribute);
     assert_true(read_line(&o, "chain [] --keep --placement=spread", &error));
     assert_string_equal(o.params.placement, "spread");
     assert_true(read_line(&o, "submit --endpoint=x=true --field 0 -oout.bin", &error));
