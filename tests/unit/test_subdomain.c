@@ -198,7 +198,8 @@ TEST(subdomains_give_the_bits_of_the_whole_field)
     }
     print_message("with arrays over faces: %d, and %d\n", faces[0], faces[1]);
     print_message("cut along periodic coordinates: %d\n", wholes);
-    assert_true(faces[0] > 0 && faces[1] > 0 && wholes > 0);
+    assert_true(ONE_JOB_IN > 1 ||
+                (faces[0] > 0 && faces[1] > 0 && wholes > 0)); /* few may have none */
 }
 
 /* Own planes, and the edges among them, are the subdomain's. */
