@@ -13,7 +13,7 @@ import pytest
 
 from faults import GO_ON, NO_THREADS, NO_WATCHES, Faults, needs_preload
 from fdtest import (Client, Daemon, Region, as_user, assert_serves, descriptors, eventually,
-                    lingering_socket, needs_root, request_bytes, restart_worker, sanitized, wave)
+                    lingering_socket, needs_root, one_table, request_bytes, restart_worker, wave)
 from fuse import hanging_file_passed
 
 MOST = 128
@@ -88,6 +88,7 @@ def complete(clients, half):
 
 
 @needs_root
+@one_table
 def test_descriptors_of_half_messages_leave_others_theirs():
     """Others can connect, and what is held back is answered when its message is complete; but a connection is closed
     that passes more while many wait to be closed."""
@@ -266,9 +267,6 @@ def pass_too_many(daemon, stranger, other, lingering, null):
     leave_to_the_server(daemon, stranger, lingering, request_bytes(0, "ping", {}), after=with_many(null))
     assert stranger.closed_by_server() == []
     assert_serves(other)
-
-
-one_table = pytest.mark.skipif("thread" in sanitized(), reason="TSan takes the tables of two threads for one")
 
 
 @one_table

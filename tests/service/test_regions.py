@@ -14,7 +14,7 @@ import numpy
 import pytest
 
 from fdtest import (ONE_DEVICE, Client, Daemon, MiB, Region, descriptors, eventually, lingering_socket, needs_root,
-                    on_socket, request_bytes, sanitized, settled, wave)
+                    on_socket, one_table, request_bytes, sanitized, settled, wave)
 
 OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20")
 
@@ -312,6 +312,7 @@ def test_descriptors_with_anything_else(unchanged, client):
     assert "SCM_RIGHTS" in refused(client, 1, "INVALID_ARGUMENT").message
 
 
+@one_table
 def test_a_flood_of_descriptors(daemon, unchanged):
     """None is kept, whatever message they come with: incomplete ones, none at all, garbage. A user who passes them
     faster than they can be closed is disconnected."""
