@@ -790,7 +790,7 @@ TEST(test_addresses)
     unsetenv("FDSERVER_SOCKET");
 }
 
-static volatile sig_atomic_t alarms;
+static _Atomic int alarms;
 
 static void count_alarm(int number)
 {
