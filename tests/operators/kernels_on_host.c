@@ -634,7 +634,7 @@ static bool check_names(struct random *random, int i)
 
 /* ASan's build, three times as slow, has the kernels as they are: it looks at what calls them. */
 #ifdef __SANITIZE_ADDRESS__
-enum { SHARE = 2 };
+enum { SHARE = 4 };
 #else
 enum { SHARE = 1 };
 #endif
