@@ -31,15 +31,6 @@ static struct {
     uint64_t *newest;      /* by the place of a slot: the highest tag of copies to it */
 } mailbox = {.listener = -1, .memfd = -1, .mutex = PTHREAD_MUTEX_INITIALIZER};
 
-bool mailbox_thread(void *(*run)(void *), void *of)
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, run, of) != 0)
-        return false;
-    pthread_detach(thread);
-    return true;
-}
-
 /* --- those that write to it --- */
 
 static bool say_taken(struct stream *stream)
@@ -122,7 +113,7 @@ static void *accept_writers(void *unused)
             continue;
         }
         if (++mailbox.writers > WRITERS_MOST ||
-            !mailbox_thread(serve_writer, (void *)(intptr_t)socket)) {
+            !stream_thread(serve_writer, (void *)(intptr_t)socket)) {
             mailbox.writers--;
             close(socket);
         }
@@ -163,7 +154,7 @@ bool mailbox_listen(const uint8_t key[SHA256_BYTES], const struct stream *head)
     snprintf(mailbox.address.address, sizeof mailbox.address.address, ":%s", port);
     return getrandom(mailbox.address.token, sizeof mailbox.address.token, 0) ==
                sizeof mailbox.address.token &&
-           mailbox_thread(accept_writers, NULL);
+           stream_thread(accept_writers, NULL);
 }
 
 bool mailbox_open(uint64_t bytes, struct mailbox_address *address)

@@ -34,6 +34,3 @@ int mailbox_memfd(uint64_t bytes);
 
 /* The worker itself is about to write there. */
 void mailbox_note(uint64_t offset, uint64_t tag);
-
-/* Start a thread that nobody waits for. */
-bool mailbox_thread(void *(*run)(void *), void *of);

@@ -174,7 +174,7 @@ static struct peer *new_peer(const struct channel_message *region,
                        ? MAP_FAILED
                        : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, peer->memfd, 0);
     peer->memory = memory == MAP_FAILED ? NULL : memory;
-    if (peer->memory && mailbox_thread(serve_mailbox, peer))
+    if (peer->memory && stream_thread(serve_mailbox, peer))
         return peer;
     free_peer(peer);
     return NULL;

@@ -12,6 +12,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -329,6 +330,15 @@ bool stream_waits(const struct stream *stream)
 }
 
 /* --- on threads that wait --- */
+
+bool stream_thread(void *(*run)(void *), void *of)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run, of) != 0)
+        return false;
+    pthread_detach(thread);
+    return true;
+}
 
 bool stream_wait_for_bytes(struct stream *stream)
 {
