@@ -49,7 +49,7 @@ static bool write_piece(const struct put_head *head, uint64_t at, const uint8_t 
     const bool is_newest = head->tag >= *newest;
     if (is_newest) {
         *newest = head->tag;
-        memcpy(mailbox.memory + head->offset + at, piece, bytes);
+        memcpy(mailbox.memory + head->offset + head->at + at, piece, bytes);
     }
     pthread_mutex_unlock(&mailbox.mutex);
     return is_newest;
@@ -61,8 +61,8 @@ static bool take_put(struct stream *stream)
     struct put_head head;
     if (!stream_read_all(stream, &head, sizeof head, -1))
         return false;
-    if (!mailbox.memory || head.bytes > mailbox.bytes || head.offset > mailbox.bytes - head.bytes ||
-        head.offset % CHANNEL_SLOT_BYTES) {
+    if (!mailbox.memory || head.bytes > mailbox.bytes || head.at > mailbox.bytes - head.bytes ||
+        head.offset > mailbox.bytes - head.bytes - head.at || head.offset % CHANNEL_SLOT_BYTES) {
         log_warning("a node wrote beyond the mailbox");
         return false;
     }

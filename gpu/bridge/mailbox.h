@@ -12,10 +12,11 @@ struct mailbox_address {
     char address[64]; /* "HOST:PORT"; the node's end leaves out HOST, which the head's knows */
 };
 
-/* A PUT: the bytes of a slot, which follow. */
+/* A PUT: bytes of a copy to a slot, which follow. */
 struct put_head {
-    uint64_t tag;           /* of the DOWNLOAD */
-    uint64_t offset, bytes; /* in the mailbox */
+    uint64_t tag;       /* of the DOWNLOAD */
+    uint64_t offset;    /* … in the mailbox */
+    uint64_t at, bytes; /* from there */
 };
 enum {
     PUT_TAKEN = 1,   /* the answer */

@@ -8,17 +8,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PUT_TRIES = 3 };
+enum {
+    PUT_TRIES = 3,
+    /* To each peer, with a thread each: one encrypts 1.5 GB/s, less than most networks carry. */
+    PEER_STREAMS = 8,
+    PUT_BYTES = 512 << 10 /* at most: the streams share a copy */
+};
 
-/* On its way. */
+/* A copy on its way. The peer's mutex guards the counts. */
 struct put {
     struct list link;
-    struct put_head head;
+    uint64_t tag, offset, bytes; /* of the DOWNLOAD */
+    uint64_t begun, ended;       /* bytes of PUTs */
+    bool failed;                 /* one of them was not taken */
 };
 
 /* Another node's mailbox, as this one has it. */
@@ -28,9 +36,9 @@ struct peer {
     struct mailbox_address address;
     int memfd;
     uint8_t *memory;
-    struct list puts; /* struct put: noted, and not yet its thread's */
-    /* Its thread's: */
-    struct stream stream;  /* socket −1: not connected */
+    struct list puts;      /* struct put: noted, and not yet its threads' */
+    atomic_uint threads;   /* that have not ended */
+    atomic_bool lost;      /* a PUT was never taken, nor will any be */
     pthread_mutex_t mutex; /* guards: */
     pthread_cond_t ordered;
     struct list queue; /* struct put */
@@ -38,7 +46,7 @@ struct peer {
 };
 
 /* What a thread says: that the peer is connected, or cannot be; that a PUT was taken, or never will
- * be; that it ends, and the peer is to be freed. */
+ * be; that the last one ends, and the peer is to be freed. */
 struct event {
     enum { PEER_CONNECTED, PEER_REFUSED, PEER_TAKEN, PEER_FAILED, PEER_LEFT } kind;
     struct peer *peer;
@@ -75,69 +83,113 @@ static bool was_taken(struct stream *stream)
            stream_read_all(stream, &answer, sizeof answer, PUT_SILENCES) && answer == PUT_TAKEN;
 }
 
-static bool connect_peer(struct peer *peer)
+static bool connect_peer(const struct peer *peer, struct stream *stream)
 {
     const char *why;
     const int socket = stream_connect(peer->address.address, BRIDGE_JOIN_S, &why);
-    if (socket >= 0 && stream_open(&peer->stream, socket, false, peers.key, BRIDGE_JOIN_S, &why)) {
+    if (socket >= 0 && stream_open(stream, socket, false, peers.key, BRIDGE_JOIN_S, &why)) {
         why = "it has no such mailbox, or has gone";
-        if (stream_wait_for_bytes(&peer->stream) &&
-            stream_write_all(&peer->stream, peer->address.token, sizeof peer->address.token) &&
-            was_taken(&peer->stream))
+        if (stream_wait_for_bytes(stream) &&
+            stream_write_all(stream, peer->address.token, sizeof peer->address.token) &&
+            was_taken(stream))
             return true;
-        stream_close(&peer->stream);
+        stream_close(stream);
     }
     log_warning("%s, which has a mailbox, cannot be reached: %s", peer->address.address, why);
     return false;
 }
 
-static bool send_put(struct peer *peer, const struct put *put)
+static bool send_put(const struct peer *peer, struct stream *stream, const struct put_head *head)
 {
-    struct stream *stream = &peer->stream;
-    if (stream->socket < 0 && !connect_peer(peer))
+    if (stream->socket < 0 && !connect_peer(peer, stream))
         return false;
-    if (stream_write_all(stream, &put->head, sizeof put->head) &&
-        stream_write_all(stream, peer->memory + put->head.offset, put->head.bytes) &&
+    if (stream_write_all(stream, head, sizeof *head) &&
+        stream_write_all(stream, peer->memory + head->offset + head->at, head->bytes) &&
         was_taken(stream))
         return true;
     stream_close(stream);
     return false;
 }
 
-/* A connection may have broken while nothing passed it, and the next one as it was made. */
-static bool put_through(struct peer *peer, const struct put *put)
+/* A connection may have broken while nothing passed it, and the next one as it was made. PUTs
+ * behind one that failed are not to wait as long, each after the other. */
+static bool put_through(struct peer *peer, struct stream *stream, const struct put_head *head)
 {
     bool taken = false;
-    for (int i = 0; i < PUT_TRIES && !taken; i++)
-        taken = send_put(peer, put);
+    for (int i = 0; i < PUT_TRIES && !taken && !peer->lost; i++)
+        taken = send_put(peer, stream, head);
+    if (!taken)
+        peer->lost = true;
     return taken;
 }
 
-/* NULL: the peer leaves. */
-static struct put *next_put(struct peer *peer)
+/* The next bytes of the first copy that has some left. NULL: the peer leaves. */
+static struct put *next_put(struct peer *peer, struct put_head *head)
 {
-    struct put *put;
     pthread_mutex_lock(&peer->mutex);
-    while (!(put = LIST_TAKE(&peer->queue, struct put, link)) && !peer->leaves)
+    while (list_empty(&peer->queue) && !peer->leaves)
         pthread_cond_wait(&peer->ordered, &peer->mutex);
+    struct put *put = LIST_FIRST(&peer->queue, struct put, link);
+    if (put) {
+        const uint64_t left = put->bytes - put->begun;
+        *head = (struct put_head){.tag = put->tag,
+                                  .offset = put->offset,
+                                  .at = put->begun,
+                                  .bytes = left < PUT_BYTES ? left : PUT_BYTES};
+        put->begun += head->bytes;
+        if (put->begun == put->bytes)
+            list_remove(&put->link);
+    }
     pthread_mutex_unlock(&peer->mutex);
     return put;
 }
 
+/* The thread that has the last bytes of a copy tells of it. */
+static void end_put(struct peer *peer, struct put *put, uint64_t bytes, bool taken)
+{
+    pthread_mutex_lock(&peer->mutex);
+    put->failed = put->failed || !taken;
+    put->ended += bytes;
+    const bool is_last = put->ended == put->bytes;
+    pthread_mutex_unlock(&peer->mutex);
+    if (!is_last)
+        return;
+    say(peer, put->failed ? PEER_FAILED : PEER_TAKEN, put->tag);
+    free(put);
+}
+
+static void write_puts(struct peer *peer, struct stream *stream)
+{
+    struct put_head head;
+    for (struct put *put; (put = next_put(peer, &head));)
+        end_put(peer, put, head.bytes, put_through(peer, stream, &head));
+    if (stream->socket >= 0)
+        stream_close(stream);
+    if (--peer->threads == 0)
+        say(peer, PEER_LEFT, 0);
+}
+
+/* It connects when there is something to write. */
+static void *serve_stream(void *of)
+{
+    struct stream stream = {.socket = -1};
+    write_puts(of, &stream);
+    return NULL;
+}
+
+/* The first one connects at once: then it is known whether the mailbox can be reached. */
 static void *serve_mailbox(void *of)
 {
     struct peer *peer = of;
-    bool reached = connect_peer(peer);
-    say(peer, reached ? PEER_CONNECTED : PEER_REFUSED, 0);
-    for (struct put *put; (put = next_put(peer));) {
-        /* Those behind one that failed are not to wait as long, each after the other. */
-        reached = reached && put_through(peer, put);
-        say(peer, reached ? PEER_TAKEN : PEER_FAILED, put->head.tag);
-        free(put);
+    struct stream stream = {.socket = -1};
+    const bool reached = connect_peer(peer, &stream);
+    for (int i = 1; i < PEER_STREAMS && reached; i++) {
+        peer->threads++;
+        if (!stream_thread(serve_stream, peer))
+            peer->threads--;
     }
-    if (peer->stream.socket >= 0)
-        stream_close(&peer->stream);
-    say(peer, PEER_LEFT, 0);
+    say(peer, reached ? PEER_CONNECTED : PEER_REFUSED, 0);
+    write_puts(peer, &stream);
     return NULL;
 }
 
@@ -163,7 +215,7 @@ static struct peer *new_peer(const struct channel_message *region,
         return NULL;
     peer->region = *region;
     peer->address = *address;
-    peer->stream.socket = -1;
+    peer->threads = 1;
     list_init(&peer->link);
     list_init(&peer->puts);
     list_init(&peer->queue);
@@ -218,10 +270,10 @@ void peers_unmap(uint64_t region)
     struct peer *peer = find_peer(region);
     if (!peer)
         return;
-    list_remove(&peer->link); /* freed when its thread has left */
+    list_remove(&peer->link); /* freed when its threads have left */
     pthread_mutex_lock(&peer->mutex);
     peer->leaves = true;
-    pthread_cond_signal(&peer->ordered);
+    pthread_cond_broadcast(&peer->ordered);
     pthread_mutex_unlock(&peer->mutex);
 }
 
@@ -235,9 +287,9 @@ void peers_note(const struct channel_message *download)
         return;
     if (!put)
         bridge_end(EXIT_FAILURE, "no memory for its copies");
-    put->head = (struct put_head){.tag = download->u.copy.tag,
-                                  .offset = download->u.copy.arena_offset,
-                                  .bytes = download->u.copy.bytes};
+    put->tag = download->u.copy.tag;
+    put->offset = download->u.copy.arena_offset;
+    put->bytes = download->u.copy.bytes;
     list_push(&peer->puts, &put->link);
 }
 
@@ -245,12 +297,12 @@ bool peers_take_copied(const struct channel_message *copied)
 {
     LIST_EACH (struct peer, peer, &peers.list, link)
         LIST_EACH (struct put, put, &peer->puts, link) {
-            if (put->head.tag != copied->u.copy.tag)
+            if (put->tag != copied->u.copy.tag)
                 continue;
             list_remove(&put->link);
             pthread_mutex_lock(&peer->mutex);
             list_push(&peer->queue, &put->link);
-            pthread_cond_signal(&peer->ordered);
+            pthread_cond_broadcast(&peer->ordered);
             pthread_mutex_unlock(&peer->mutex);
             return true;
         }

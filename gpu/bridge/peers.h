@@ -4,9 +4,10 @@
  *   worker ──► memory of the mailbox here ══PUT══► memory of the mailbox there ──► worker
  *
  * A DOWNLOAD to such a mailbox is COPIED only once the other node has the bytes. Each node listens
- * for the others, which have the cluster's key and the mailbox's token. Each connection has a
- * thread of its own, which waits for nothing else; one that breaks is made again, and its PUT
- * again. Of the node's end of a bridge, on its thread, but where it is said. */
+ * for the others, which have the cluster's key and the mailbox's token. There are several
+ * connections to each peer, since one is as fast as a core encrypts. Each has a thread of its own,
+ * which waits for nothing else; one that breaks is made again, and its PUT again. Of the node's end
+ * of a bridge, on its thread, but where it is said. */
 #pragma once
 
 #include "gpu/bridge/mailbox.h"

@@ -84,10 +84,6 @@ static int open_node(void **state)
     return 0;
 }
 
-struct put {
-    uint64_t tag, offset, bytes;
-};
-
 static void send_bytes(struct stream *stream, const void *bytes, size_t count)
 {
     assert_int_equal(stream_write(stream, bytes, count), (int64_t)count);
@@ -115,7 +111,7 @@ static void connect_node(struct stream *stream)
 
 static void begin_put(struct stream *stream, uint64_t tag, uint8_t value, size_t bytes)
 {
-    const struct put put = {tag, 0, PUT_BYTES};
+    const struct put_head put = {.tag = tag, .bytes = PUT_BYTES};
     uint8_t *values = malloc(bytes);
     memset(values, value, bytes);
     connect_node(stream);
@@ -182,11 +178,16 @@ TEST(test_a_copy_that_comes_twice_is_taken)
 
 TEST(test_places_that_are_none)
 {
-    const struct put puts[] = {{30, 1, 1},
-                               {30, BYTES, 1},
-                               {30, CHANNEL_SLOT_BYTES, CHANNEL_SLOT_BYTES + 1},
-                               {30, 0, UINT64_MAX},
-                               {30, UINT64_MAX - CHANNEL_SLOT_BYTES + 1, CHANNEL_SLOT_BYTES}};
+    const uint64_t slot = CHANNEL_SLOT_BYTES;
+    const struct put_head puts[] = {{30, 1, 0, 1},
+                                    {30, BYTES, 0, 1},
+                                    {30, slot, 0, slot + 1},
+                                    {30, 0, 0, UINT64_MAX},
+                                    {30, 0, BYTES, 1},
+                                    {30, slot, slot - 1, 2},
+                                    {30, slot, UINT64_MAX - slot + 1, slot},
+                                    {30, UINT64_MAX - slot + 1, 0, slot},
+                                    {30, 0, UINT64_MAX, 1}};
     for (size_t i = 0; i < sizeof puts / sizeof puts[0]; i++) {
         struct stream stream;
         connect_node(&stream);
@@ -210,6 +211,102 @@ TEST(test_a_mailbox_has_one_token)
     assert_int_equal(forwarded.type, CHANNEL_MAPPED);
     assert_int_equal(forwarded.status, STATUS_INTERNAL);
     peers_serve(); /* it has left */
+}
+
+/* --- a node that this one writes to --- */
+
+enum { STREAMS = 8, PIECE = BYTES / STREAMS };
+
+static int listen_as_node(struct mailbox_address *other)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof at;
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, length), 0);
+    assert_int_equal(listen(listener, STREAMS), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &length), 0);
+    *other = address;
+    other->token[0] ^= 2;
+    snprintf(other->address, sizeof other->address, "127.0.0.1:%d", ntohs(at.sin_port));
+    return listener;
+}
+
+static void accept_peer(int listener, struct stream *stream, const struct mailbox_address *own)
+{
+    uint8_t token[sizeof own->token];
+    const char *why;
+    assert_true(stream_open(stream, accept(listener, NULL, NULL), true, key, BRIDGE_JOIN_S, &why));
+    assert_true(stream_wait_for_bytes(stream));
+    assert_true(stream_read_all(stream, token, sizeof token, 0));
+    assert_memory_equal(token, own->token, sizeof token);
+    send_bytes(stream, &(const uint8_t){PUT_TAKEN}, 1);
+}
+
+static void order_copy(uint64_t tag)
+{
+    const struct channel_message download = {.type = CHANNEL_DOWNLOAD,
+                                             .u.copy = {.region = REGION + 2,
+                                                        .bytes = BYTES,
+                                                        .tag = tag}},
+                                 copied = {.type = CHANNEL_COPIED, .u.copy.tag = tag};
+    peers_note(&download);
+    assert_true(peers_take_copied(&copied));
+}
+
+/* Which part of the copy it has. */
+static unsigned take_put(struct stream *stream, uint64_t tag)
+{
+    uint8_t *bytes = malloc(PIECE);
+    struct put_head put;
+    assert_true(stream_read_all(stream, &put, sizeof put, 0));
+    assert_int_equal(put.tag, tag);
+    assert_int_equal(put.offset, 0);
+    assert_int_equal(put.bytes, PIECE);
+    assert_int_equal(put.at % PIECE, 0);
+    assert_true(stream_read_all(stream, bytes, PIECE, 0));
+    free(bytes);
+    return 1u << put.at / PIECE;
+}
+
+static void serve_copied(uint64_t tag, enum status status)
+{
+    peers_serve();
+    assert_int_equal(forwarded.type, CHANNEL_COPIED);
+    assert_int_equal(forwarded.u.copy.tag, tag);
+    assert_int_equal(forwarded.status, status);
+}
+
+TEST(test_a_copy_passes_several_connections_at_a_time)
+{
+    struct mailbox_address other;
+    struct stream streams[STREAMS];
+    const int listener = listen_as_node(&other);
+    const struct channel_message region = {.type = CHANNEL_REGION,
+                                           .u.region = {.region = REGION + 2, .bytes = BYTES}};
+    unsigned taken = 0;
+    peers_map(&region, &other);
+    accept_peer(listener, &streams[0], &other);
+    peers_serve(); /* it is connected */
+    order_copy(1);
+    for (int i = 0; i < STREAMS; i++) {
+        if (i > 0)
+            accept_peer(listener, &streams[i], &other);
+        taken |= take_put(&streams[i], 1); /* none has been answered */
+    }
+    assert_int_equal(taken, (1u << STREAMS) - 1);
+    for (int i = 0; i < STREAMS; i++)
+        send_bytes(&streams[i], &(const uint8_t){PUT_TAKEN}, 1);
+    serve_copied(1, STATUS_OK);
+    /* The node is lost: what is under way fails, and is not tried again one after another. */
+    close(listener);
+    for (int i = 0; i < STREAMS; i++)
+        stream_close(&streams[i]);
+    order_copy(2);
+    serve_copied(2, STATUS_INTERNAL);
+    order_copy(3);
+    serve_copied(3, STATUS_INTERNAL);
+    peers_unmap(REGION + 2);
+    peers_serve(); /* its threads have left */
 }
 
 /* Wait for the threads of all connections, which free what they have. */
