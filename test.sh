@@ -3,7 +3,7 @@
 # summary, what the tests that failed have printed, and a list of those that were skipped on this machine.
 #   --format        check the formatting first
 #   --sanitizers    also run the tests under ASan + UBSan, and under TSan
-#   --fuzz SECONDS  also fuzz for that time in total
+#   --fuzz SECONDS  also fuzz, for so many seconds of all cores together
 #   --no-install    install nothing
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -80,17 +80,28 @@ if [ "$sanitizers" = yes ]; then
     tested tsan $same_addresses
 fi
 
+# fuzz TARGET SECONDS
+fuzz() {
+    local target="$1"
+    mkdir -p "build/fuzz/found_$target"
+    (cd build/fuzz/tests/fuzz && "./fuzz_$target" -max_total_time="$2" -max_len=8192 \
+        -dict=../../../../tests/fuzz/message.dict -artifact_prefix="fuzz_$target-" -print_final_stats=1 \
+        "../../found_$target" "../../../../tests/fuzz/corpus/$target") >"build/fuzz_$target.log" 2>&1 ||
+        { tail -n 50 "build/fuzz_$target.log"; return 1; }
+    grep -E 'DONE|number_of_executed' "build/fuzz_$target.log"
+}
+
 if [ "$fuzz_seconds" -gt 0 ]; then
     build fuzz
     echo "== fuzz: replay the corpus, then $fuzz_seconds s of new inputs"
     ctest --preset fuzz
-    for target in splitter request frames; do
-        mkdir -p "build/fuzz/found_$target"
-        (cd build/fuzz/tests/fuzz && "./fuzz_$target" -max_total_time=$((fuzz_seconds / 3)) -max_len=8192 \
-            -dict=../../../../tests/fuzz/message.dict -artifact_prefix="fuzz_$target-" -print_final_stats=1 \
-            "../../found_$target" "../../../../tests/fuzz/corpus/$target") >"build/fuzz_$target.log" 2>&1 ||
-            { tail -n 50 "build/fuzz_$target.log"; exit 1; }
-        grep -E 'DONE|number_of_executed' "build/fuzz_$target.log"
+    fuzzers=()
+    for target in splitter request frames; do # all at once, on as many cores
+        fuzz "$target" $((fuzz_seconds / (jobs < 3 ? jobs : 3))) &
+        fuzzers+=($!)
+    done
+    for fuzzer in "${fuzzers[@]}"; do
+        wait "$fuzzer"
     done
 fi
 
