@@ -281,7 +281,7 @@ static bool check_time_step(const struct job *job, struct failure *failure)
     return true;
 }
 
-bool job_check(const struct job *job, double max_work, struct failure *failure)
+static bool check(const struct job *job, double max_work, struct failure *failure)
 {
     if (!operator_name((enum operator_id)job->operator_id))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "no operator has the number %d",
@@ -315,6 +315,25 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
     return (job->operator_id != OPERATOR_STENCIL || check_stencil(job, failure)) &&
            job_check_scheme(job, failure) && check_steps(job, max_work, failure) &&
            (job->operator_id != OPERATOR_DIFFUSION || check_time_step(job, failure));
+}
+
+/* Clients repeat their jobs, and a check takes a tenth of what the front does for a small one: a
+ * thread remembers the last job that passed. */
+bool job_check(const struct job *job, double max_work, struct failure *failure)
+{
+    static _Thread_local struct {
+        struct job job;
+        double max_work;
+        bool passed;
+    } last;
+    if (last.passed && last.max_work == max_work && memcmp(&last.job, job, sizeof *job) == 0)
+        return true;
+    if (!check(job, max_work, failure))
+        return false;
+    last.job = *job;
+    last.max_work = max_work;
+    last.passed = true;
+    return true;
 }
 
 /* --- the block --- */
