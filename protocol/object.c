@@ -3,11 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-bool object_is_text(const msgpack_object *object)
-{
-    return object->type == MSGPACK_OBJECT_STR || object->type == MSGPACK_OBJECT_BIN;
-}
-
 bool object_bytes(const msgpack_object *object, const char **bytes, uint32_t *length)
 {
     if (!object_is_text(object))
@@ -17,16 +12,10 @@ bool object_bytes(const msgpack_object *object, const char **bytes, uint32_t *le
     return true;
 }
 
-bool object_is(const msgpack_object *object, const char *text)
+bool object_equals(const msgpack_object *object, const char *text)
 {
-    const msgpack_object_str *str = &object->via.str;
-    if (!object_is_text(object))
-        return false;
-    if (str->size == 0)
-        return *text == '\0';
-    /* The first byte tells most words apart. */
-    return *str->ptr == *text && str->size == strlen(text) &&
-           memcmp(str->ptr, text, str->size) == 0;
+    const msgpack_object_str *str = &object->via.str; /* a bin has the same layout */
+    return str->size == strlen(text) && (str->size == 0 || memcmp(str->ptr, text, str->size) == 0);
 }
 
 int object_find_word(const msgpack_object *object, const char *const *words)

@@ -12,13 +12,21 @@
 #define invalid_argument(failure, ...) failure_set(failure, STATUS_INVALID_ARGUMENT, __VA_ARGS__)
 
 /* Is it a str or a bin? */
-bool object_is_text(const msgpack_object *object);
+static inline bool object_is_text(const msgpack_object *object)
+{
+    return object->type == MSGPACK_OBJECT_STR || object->type == MSGPACK_OBJECT_BIN;
+}
 
 /* The bytes of a str or bin, not terminated. False for any other type. */
 bool object_bytes(const msgpack_object *object, const char **bytes, uint32_t *length);
 
-/* Is it a str or bin with that text? */
-bool object_is(const msgpack_object *object, const char *text);
+/* Is it a str or bin with that text? The first byte tells most words apart. */
+bool object_equals(const msgpack_object *object, const char *text);
+static inline bool object_is(const msgpack_object *object, const char *text)
+{
+    return object_is_text(object) && (object->via.str.size == 0 || *object->via.str.ptr == *text) &&
+           object_equals(object, text);
+}
 
 /* Which of the words it is, counted from 0; −1: none. The list ends with NULL. */
 int object_find_word(const msgpack_object *object, const char *const *words);

@@ -166,6 +166,9 @@ static bool resolve_side(const struct request *request, const struct array_type 
     const struct array *value = &request->operand[OPERAND_VALUE + SIDE_COUNT * axis + side];
     const struct array *constant = &request->operand[OPERAND_CONSTANT + SIDE_COUNT * axis + side];
     const char *const place = job_side_place(axis, side);
+    boundary->value_array = boundary->constant_array = NUMBER_CONSTANT;
+    if (value->kind == ARRAY_NONE && constant->kind == ARRAY_NONE)
+        return true;
     return check_dtype(value, job, place, failure) && check_dtype(constant, job, place, failure) &&
            resolve_face(value, type, job, axis, place, &boundary->value_array, failure) &&
            resolve_face(constant, type, job, axis, place, &boundary->constant_array, failure);

@@ -67,10 +67,12 @@ bool request_check_inputs(const struct request *request, bool dry_run, struct fa
 {
     const struct arrays *f = &request->f;
     for (int a = 0; a < AXIS_COUNT; a++)
-        if (!check_input(&f->at[a], arrays_place(f, "f", a).text, dry_run, failure))
+        if (f->at[a].kind != ARRAY_NONE &&
+            !check_input(&f->at[a], arrays_place(f, "f", a).text, dry_run, failure))
             return false;
     for (int i = 0; i < OPERANDS; i++)
-        if (!check_input(&request->operand[i], request_operand_place(request, i), dry_run, failure))
+        if (request->operand[i].kind != ARRAY_NONE &&
+            !check_input(&request->operand[i], request_operand_place(request, i), dry_run, failure))
             return false;
     return true;
 }

@@ -113,9 +113,18 @@ static bool make_room(struct splitter *s, uint64_t bytes)
     return true;
 }
 
+/* Most objects have one byte. */
+static void copy_bytes(uint8_t *to, const uint8_t *from, size_t count)
+{
+    if (count == 1)
+        *to = *from;
+    else
+        memcpy(to, from, count);
+}
+
 static void append_control(struct splitter *s, const uint8_t *bytes, size_t count)
 {
-    memcpy(s->control + s->control_bytes, bytes, count);
+    copy_bytes(s->control + s->control_bytes, bytes, count);
     s->control_bytes += (uint32_t)count;
 }
 
@@ -265,8 +274,12 @@ static enum splitter_event feed_header(struct splitter *s, const uint8_t *bytes,
         if (header.kind == KIND_EXT)
             return fail_splitter(s, "extension types are not accepted");
     }
-    while (s->header_bytes < header.bytes && s->header_bytes < sizeof s->header && *used < length)
-        s->header[s->header_bytes++] = bytes[(*used)++];
+    size_t count = header.bytes - s->header_bytes;
+    if (count > length - *used)
+        count = length - *used;
+    copy_bytes(s->header + s->header_bytes, bytes + *used, count);
+    s->header_bytes += (uint32_t)count;
+    *used += count;
     if (s->header_bytes < header.bytes)
         return SPLITTER_MORE;
     const enum splitter_event event = begin_object(s, header);
