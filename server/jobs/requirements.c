@@ -89,6 +89,8 @@ static bool find_types(const struct user *user, struct request *request, struct 
 {
     for (int i = 0; i < OPERANDS; i++) {
         struct array *array = &request->operand[i];
+        if (array->kind == ARRAY_NONE)
+            continue;
         const struct array_type *type =
             given_type(user, array, request_operand_place(request, i), failure);
         if (!type)

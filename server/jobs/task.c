@@ -66,7 +66,8 @@ bool task_charge(struct task *task, uint64_t bytes, struct failure *failure)
 void op_let_go(struct field **fields, int count)
 {
     for (int i = 0; i < count; i++) {
-        field_release(fields[i]);
+        if (fields[i])
+            field_release(fields[i]);
         fields[i] = NULL;
     }
 }
@@ -74,7 +75,8 @@ void op_let_go(struct field **fields, int count)
 static void op_release(struct op *op)
 {
     for (int i = 0; i < OP_READS; i++) {
-        free(op->small[i]);
+        if (op->small[i])
+            free(op->small[i]);
         op->small[i] = NULL;
     }
     if (op->in[0] && op->in[0]->awaited_by == op->task)
