@@ -68,13 +68,13 @@ enum side_map {
     SIDE_MAP_NONE,          /* never asked for: rows or held points keep reads inside */
     SIDE_MAP_PERIODIC,      /* i mod n */
     SIDE_MAP_ENDPOINT,      /* i mod (n − 1) */
+    SIDE_MAP_GHOST,         /* stencils: no image, the side's rows give the value */
+    SIDE_MAP_NEAREST,       /* stencils: the edge node */
     SIDE_MAP_FACE,          /* about half a cell outside */
     SIDE_MAP_NODE,          /* about the edge node */
     SIDE_MAP_ANTISYMMETRIC, /* − the image about half a cell outside */
     SIDE_MAP_ODD_FACE,      /* twice the side's value − the image; images of k are its own */
-    SIDE_MAP_ODD_NODE,
-    SIDE_MAP_GHOST,  /* stencils: no image, the side's rows give the value */
-    SIDE_MAP_NEAREST /* stencils: the edge node */
+    SIDE_MAP_ODD_NODE
 };
 
 /* Where a number of a boundary comes from. */

@@ -77,8 +77,8 @@ struct plan {
     /* Of PLAN_TABLE, for kernels of centred stencils and their closures, each of which is the one
      * before, too. inner: the interior is a sum of centred rows, of `radius` pairs, beside what the
      * pass adds. simple: of no more than PLAN_RADIUS, and nothing is added; axis[].c and centre are
-     * its weights. plain: what follows here tells all of all points, which may then be computed
-     * without the table, in parts, and for several jobs at once. */
+     * its weights. plain: what follows here tells all of all points, which may then be computed in
+     * parts, and for several jobs at once. */
     int32_t inner, simple, plain;
     /* inner: bit a, axis a has coordinates, and each of its points a row of its own, which reads
      * `radius` points on either side at most. */

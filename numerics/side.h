@@ -36,10 +36,42 @@ struct side {
 struct side side_of(const struct job *job, int axis, int side);
 
 #ifdef __CUDACC__
-#define SIDE_FUNCTION static __host__ __device__ inline
+#define SIDE_FUNCTION static __host__ __device__ __forceinline__
 #else
 #define SIDE_FUNCTION static inline
 #endif
+
+/* The index inside whose value stands for that of index j of a line of n points; *negative: with
+ * its sign changed. Beyond a side that has ghosts there is none: it is an index outside. */
+SIDE_FUNCTION int64_t side_image(const struct side side[SIDE_COUNT], int64_t n, int64_t j,
+                                 int *negative)
+{
+    const int low = side[SIDE_LOW].map;
+    *negative = 0;
+    if (low == SIDE_MAP_PERIODIC || low == SIDE_MAP_ENDPOINT) {
+        const int64_t period = low == SIDE_MAP_ENDPOINT ? n - 1 : n;
+        j += j < 0 ? period : -period;
+        if (j >= 0 && j < period)
+            return j; /* mostly, and divisions are slow */
+        j %= period;
+        return j < 0 ? j + period : j;
+    }
+    if (n == 1 && low == SIDE_MAP_NODE && side[SIDE_HIGH].map == SIDE_MAP_NODE)
+        return 0; /* its images never end, and all are the only point */
+    while (j < 0 || j >= n) {
+        const int s = j < 0 ? SIDE_LOW : SIDE_HIGH, map = side[s].map;
+        if (map == SIDE_MAP_GHOST)
+            return j;
+        if (map == SIDE_MAP_NONE || map == SIDE_MAP_NEAREST)
+            return s == SIDE_LOW ? 0 : n - 1;
+        j = (s == SIDE_LOW ? 0 : 2 * (n - 1)) - j;
+        if (map != SIDE_MAP_NODE && map != SIDE_MAP_ODD_NODE)
+            j += s == SIDE_LOW ? -1 : 1;
+        if (map >= SIDE_MAP_ANTISYMMETRIC)
+            *negative = !*negative;
+    }
+    return j;
+}
 
 /* The array of a number for one field of the batch, `size` bytes an element; NULL: it has none.
  * operands: by enum operand. */

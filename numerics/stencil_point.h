@@ -31,32 +31,17 @@ struct STENCIL_NAME(place) {
 POINT_FUNCTION void STENCIL_NAME(settle)(const struct stencil_axis *axis, int a, int64_t i,
                                          struct STENCIL_NAME(place) * place)
 {
-    const int64_t n = axis->n;
-    place->side[a] = -1;
-    place->ghost[a] = 0;
-    while (i < 0 || i >= n) {
-        const int side = i < 0 ? SIDE_LOW : SIDE_HIGH;
-        const int32_t map = axis->side[side].map;
-        if (map == SIDE_MAP_PERIODIC || map == SIDE_MAP_ENDPOINT) {
-            const int64_t period = map == SIDE_MAP_ENDPOINT ? n - 1 : n;
-            i += i < 0 ? period : -period;
-        } else if (map == SIDE_MAP_GHOST) {
-            place->side[a] = side;
-            place->ghost[a] = (int32_t)(i < 0 ? -1 - i : i - n);
-            i = 0;
-        } else if (map == SIDE_MAP_NEAREST) {
-            i = side == SIDE_LOW ? 0 : n - 1;
-        } else if (map == SIDE_MAP_NODE) {
-            /* The images of the only node never end, and all are the node. */
-            const bool all = n == 1 && axis->side[!side].map == SIDE_MAP_NODE;
-            i = all ? 0 : (side == SIDE_LOW ? 0 : 2 * (n - 1)) - i;
-        } else {
-            if (map == SIDE_MAP_ANTISYMMETRIC)
-                place->sign = -place->sign;
-            i = (side == SIDE_LOW ? -1 : 2 * n - 1) - i;
-        }
-    }
-    place->at[a] = i;
+    const int is_above = i >= axis->n;
+    int negative = 0;
+    if (i < 0 || is_above)
+        i = side_image(axis->side, axis->n, i, &negative);
+    if (i == 0 && is_above && axis->side[SIDE_HIGH].map == SIDE_MAP_ENDPOINT)
+        i = axis->n - 1; /* which a stencil reads as itself */
+    const int side = i < 0 ? SIDE_LOW : i < axis->n ? -1 : SIDE_HIGH;
+    place->side[a] = side;
+    place->ghost[a] = side < 0 ? 0 : (int32_t)(side == SIDE_LOW ? -1 - i : i - axis->n);
+    place->at[a] = side < 0 ? i : 0;
+    place->sign = negative ? -place->sign : place->sign;
 }
 
 POINT_FUNCTION struct STENCIL_NAME(place)

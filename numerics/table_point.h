@@ -253,7 +253,7 @@ TABLE_FUNCTION REAL TABLE_NAME(inner)(const struct TABLE_NAME(view) * view, int 
     struct TABLE_NAME(view) there = *view;
     int negative = 0;
     if (j < 0 || j >= table->axis_of[b].n)
-        j = TABLE_NAME(image)(&table->axis_of[b], j, &negative);
+        j = side_image(table->axis_of[b].side, table->axis_of[b].n, j, &negative);
     TABLE_NAME(move)
     (&there, b == AXIS_X ? j : view->at[AXIS_X], b == AXIS_Y ? j : view->at[AXIS_Y],
      b == AXIS_Z ? j : view->at[AXIS_Z]);

@@ -149,36 +149,6 @@ TABLE_FUNCTION REAL TABLE_NAME(read)(const struct TABLE_NAME(view) * view, int c
         component)[view->place + (j - TABLE_NAME(pick)(view->at, a)) * table->axis_of[a].stride];
 }
 
-/* The index inside whose value stands for that of j; *negative: with its sign changed. */
-TABLE_FUNCTION int64_t TABLE_NAME(image)(const struct table_axis *axis, int64_t j, int *negative)
-{
-    const int64_t n = axis->n;
-    const int low = axis->side[SIDE_LOW].map;
-    *negative = 0;
-    if (low == SIDE_MAP_PERIODIC || low == SIDE_MAP_ENDPOINT) {
-        const int64_t period = low == SIDE_MAP_ENDPOINT ? n - 1 : n;
-        j += j < 0 ? period : -period;
-        if (j >= 0 && j < period)
-            return j; /* mostly, and divisions are slow */
-        j %= period;
-        return j < 0 ? j + period : j;
-    }
-    if (n == 1 && low == SIDE_MAP_NODE && axis->side[SIDE_HIGH].map == SIDE_MAP_NODE)
-        return 0; /* its images never end, and all are the only point */
-    while (j < 0 || j >= n) {
-        const int s = j < 0 ? SIDE_LOW : SIDE_HIGH;
-        const int map = axis->side[s].map;
-        if (map == SIDE_MAP_NONE)
-            return s == SIDE_LOW ? 0 : n - 1;
-        j = (s == SIDE_LOW ? 0 : 2 * (n - 1)) - j;
-        if (map != SIDE_MAP_NODE && map != SIDE_MAP_ODD_NODE)
-            j += s == SIDE_LOW ? -1 : 1;
-        if (map >= SIDE_MAP_ANTISYMMETRIC)
-            *negative = !*negative;
-    }
-    return j;
-}
-
 /* The side of axis a whose value counts twice at index j, of which there is an image; −1: none. */
 TABLE_FUNCTION int TABLE_NAME(lifts)(const struct table_axis *axis, int64_t j)
 {
@@ -194,7 +164,7 @@ TABLE_FUNCTION REAL TABLE_NAME(fetch)(const struct TABLE_NAME(view) * view, int 
     if (j >= 0 && j < axis->n)
         return TABLE_NAME(read)(view, component, a, j);
     int negative;
-    const int64_t image = TABLE_NAME(image)(axis, j, &negative);
+    const int64_t image = side_image(axis->side, axis->n, j, &negative);
     const REAL value = TABLE_NAME(read)(view, component, a, image);
     const int s = component < AXIS_COUNT ? TABLE_NAME(lifts)(axis, j) : -1;
     if (s >= 0)

@@ -13,8 +13,9 @@
  *   └──┴───────────┴──┘    wrong at the cut spreads inwards by a radius a step, and so stays
  * outside of the frame; the same at the ends of a window.
  *
- * A tile lies in shared memory, and goes step after step from one copy to the other. point.h itself
- * would be 600 instructions for a point near an edge, a fifth of which its rules need. */
+ * A tile lies in shared memory, and goes step after step from one copy to the other. A point near
+ * an edge by numerics/table_point.h, whose bits these are, would be some 600 instructions, a fifth
+ * of which its rules need. */
 #pragma once
 
 #include "gpu/cuda/grid.cuh"
@@ -89,7 +90,9 @@ static __device__ __forceinline__ T frame_centred(const T *f, const T (&weights)
     return acc;
 }
 
-/* What follows is point.h for a tile. From the point at i to the one at `to` of an axis: */
+/* --- points near edges --- */
+
+/* From the point at i to the one at `to` of an axis: */
 static __device__ __forceinline__ int frame_way(const struct plan_axis *axis, const frame_axis &a,
                                                 int i, int to)
 {

@@ -9,22 +9,6 @@
 
 extern __constant__ struct passes_constants table[PASSES_SLOTS]; /* table.cu */
 
-#define POINT_FUNCTION static __device__
-#define REAL float
-#define REAL_FMA __fmaf_rn
-#define POINT_NAME(name) point_##name##_f32
-#include "numerics/point.h"
-#undef REAL
-#undef REAL_FMA
-#undef POINT_NAME
-#define REAL double
-#define REAL_FMA __fma_rn
-#define POINT_NAME(name) point_##name##_f64
-#include "numerics/point.h"
-#undef REAL
-#undef REAL_FMA
-#undef POINT_NAME
-
 /* One spelling for both types. */
 static __device__ __forceinline__ float fused(float a, float b, float c)
 {
@@ -168,28 +152,12 @@ static __device__ __forceinline__ int64_t to_output(const vector_jobs &jobs, int
     return jobs.at[component].out[blockIdx.z];
 }
 
-/* Where index i of an axis is read. Beside point.h's index(): the usual case, one step over the
- * edge, without a division; and where nothing is mapped (closures and held points cover the edge)
- * an index that can be read, for a value that nobody uses. */
+/* Where index i of an axis is read, whose maps change no sign. Where nothing is mapped (closures
+ * and held points cover the edge) it is one that can be read, for a value that nobody uses. */
 static __device__ __forceinline__ int64_t source(const struct plan_axis *axis, int64_t i)
 {
-    const int64_t n = axis->n;
-    if (i >= 0 && i < n)
-        return i;
-    const int32_t map = axis->side[i < 0 ? SIDE_LOW : SIDE_HIGH].map;
-    int64_t j = i;
-    if (map == SIDE_MAP_NONE)
-        return i < 0 ? 0 : n - 1;
-    if (map == SIDE_MAP_NODE)
-        j = i < 0 ? -i : 2 * (n - 1) - i;
-    else if (map == SIDE_MAP_PERIODIC)
-        j = i < 0 ? i + n : i - n;
-    else
-        j = i < 0 ? i + (n - 1) : i - (n - 1);
-    /* ENDPOINT: the last point is a repeat of the first, and is read as the first. */
-    if (j >= 0 && j < n - (map == SIDE_MAP_ENDPOINT))
-        return j;
-    return point_index_f64(axis, i);
+    int negative;
+    return i >= 0 && i < axis->n ? i : side_image(axis->side, axis->n, i, &negative);
 }
 
 /* Where the indices of an axis are read whose images are as their points: beyond a side at

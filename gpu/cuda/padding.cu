@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#define POINT_FUNCTION static __device__
 #define POINT_FMA_F32 __fmaf_rn
 #define POINT_FMA_F64 __fma_rn
 #include "numerics/stencil_points.h"

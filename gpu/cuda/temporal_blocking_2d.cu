@@ -235,6 +235,17 @@ template <typename T, int R, int S, bool EQUAL> struct temporal_2d_march {
     }
 };
 
+/* The column that is read at x. Beyond a side without a map nobody uses it, and packs go on as
+ * beyond a periodic one. */
+static __device__ __forceinline__ int32_t temporal_2d_column(const struct plan_axis *axis,
+                                                             int64_t x)
+{
+    if (axis->side[x < 0 ? SIDE_LOW : SIDE_HIGH].map > SIDE_MAP_PERIODIC)
+        return (int32_t)source(axis, x);
+    const int64_t rest = x % axis->n;
+    return (int32_t)(rest < 0 ? rest + axis->n : rest);
+}
+
 template <typename T, int R, int S, bool EQUAL>
 __global__ void __launch_bounds__(TEMPORAL_2D_THREADS, temporal_2d_blocks<T>)
     temporal_2d_kernel(const __grid_constant__ temporal_2d_shape shape, const T *__restrict__ in,
@@ -265,7 +276,7 @@ __global__ void __launch_bounds__(TEMPORAL_2D_THREADS, temporal_2d_blocks<T>)
     const int lane = (int)threadIdx.x % LANES, x = begin + lane * V;
 #pragma unroll
     for (int v = 0; v < V; v++) {
-        march.columns.offset[v] = (int32_t)point_index_f64(x_axis, x + v);
+        march.columns.offset[v] = temporal_2d_column(x_axis, x + v);
         if (lane >= HALO / V && lane < LANES - HALO / V && x + v >= shape.low[AXIS_X] &&
             x + v < shape.high[AXIS_X])
             march.columns.results |= 1u << v;

@@ -52,7 +52,7 @@ static void NAME(work_init)(struct NAME(work) * work, const struct tile *tile)
             struct NAME(image) *image = &work->outside[side][k];
             const int64_t i = side == SIDE_LOW ? -1 - k : x->n + k;
             int negative = 0;
-            image->at = TABLE_NAME(image)(x, i, &negative);
+            image->at = side_image(x->side, x->n, i, &negative);
             image->lifts = TABLE_NAME(lifts)(x, i);
             image->negative = negative;
             work->plain &=

@@ -10,7 +10,7 @@ static const REAL *NAME(table_inner)(struct NAME(work) * work, int a, int b, int
     REAL *line = NAME(table_scratch)(work);
     int negative = 0;
     if (j < 0 || j >= table->axis_of[b].n)
-        j = TABLE_NAME(image)(&table->axis_of[b], j, &negative);
+        j = side_image(table->axis_of[b].side, table->axis_of[b].n, j, &negative);
     NAME(table_derivative)
     (work, TABLE_ROWS_INNER, 0, a, (REAL)table->inner_centre[a], b == AXIS_Y ? j : y,
      b == AXIS_Z ? j : z, line);

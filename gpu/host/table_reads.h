@@ -77,7 +77,7 @@ static const REAL *NAME(table_image)(struct NAME(work) * work, int component, in
     const int lifts = component < AXIS_COUNT ? TABLE_NAME(lifts)(axis, j) : -1;
     int negative = 0;
     if ((j < 0 || j >= axis->n) && work->source[component].wraps[a])
-        j = TABLE_NAME(image)(axis, j, &negative);
+        j = side_image(axis->side, axis->n, j, &negative);
     const REAL *line = NAME(table_line)(work, component, a == AXIS_Y ? j : y, a == AXIS_Z ? j : z);
     if (lifts >= 0)
         return NAME(table_odd)(work, a, lifts, y, z, line);

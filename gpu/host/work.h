@@ -77,7 +77,7 @@ struct NAME(work) {
 static int64_t NAME(index)(const struct table_axis *axis, int64_t i)
 {
     int negative;
-    return i >= 0 && i < axis->n ? i : TABLE_NAME(image)(axis, i, &negative);
+    return i >= 0 && i < axis->n ? i : side_image(axis->side, axis->n, i, &negative);
 }
 
 static struct NAME(source) NAME(field)(const struct table_header *table, const void *field)
