@@ -19,6 +19,8 @@
 
 __BEGIN_DECLS
 
+enum { LINES_TOGETHER = 8 }; /* lines that are swept at once in registers */
+
 /* dt A u = next (f_inner − f) + own f + datum g at the edge's point of a side that neither holds
  * it, so that its δ is 0, nor is periodic. g is the side's value, of a mixed one its constant. */
 struct adi_edge {

@@ -3,9 +3,14 @@
  * these bits.
  *
  * Included once per element type with REAL, REAL_FMA(a, b, c), POINT_NAME(name) and POINT_FUNCTION
- * defined. Arrays begin at one field of the batch, number `field`. */
+ * defined, and ADI_LANES, the most lines of a field κ that are swept at once, unless it is 1.
+ * Arrays begin at one field of the batch, number `field`. */
 
 #include <stdint.h>
+
+#ifndef ADI_LANES
+#define ADI_LANES 1
+#endif
 
 /* The number of a side at a point next to it. */
 POINT_FUNCTION REAL POINT_NAME(adi_number)(const struct adi *adi, const struct operands *operands,
@@ -122,30 +127,43 @@ POINT_FUNCTION int64_t POINT_NAME(lines_row)(const struct tridiagonal *lines, in
                                   : lines->half - 1;
 }
 
-/* --- a line's rows from `begin` to before `end`, with all arrays at row begin: the whole line, or
- * what a subdomain has of it (struct leg). factors: lines->at of the table --- */
+/* --- κ is a number: rows [begin, end) of `count` lines, LINES_TOGETHER at most, whose sums do not
+ * wait for each other. From one line to the next it is `apart` elements; all arrays are at row
+ * begin: the whole line, or what a subdomain has of it (struct leg). factors: lines->at of the
+ * table
+ * --- */
 
 POINT_FUNCTION void POINT_NAME(lines_forward)(const struct tridiagonal *lines, const REAL *factors,
-                                              REAL *x, int64_t stride, int64_t begin, int64_t end)
+                                              REAL *x, int64_t stride, int64_t apart, int count,
+                                              int64_t begin, int64_t end)
 {
-    REAL y = begin > 0 ? x[-stride] : (REAL)0;
+    REAL y[LINES_TOGETHER];
+    for (int l = 0; l < count; l++)
+        y[l] = begin > 0 ? x[l * apart - stride] : (REAL)0;
     for (int64_t i = begin; i < end; i++, x += stride) {
-        if (i > 0)
-            *x = REAL_FMA(factors[POINT_NAME(lines_row)(lines, i)], y, *x);
-        y = *x;
+        const REAL m = factors[POINT_NAME(lines_row)(lines, i)];
+        for (int l = 0; l < count; l++)
+            x[l * apart] = y[l] = i > 0 ? REAL_FMA(m, y[l], x[l * apart]) : x[l * apart];
     }
 }
 
 POINT_FUNCTION void POINT_NAME(lines_back)(const struct tridiagonal *lines, const REAL *factors,
-                                           REAL *x, int64_t stride, int64_t begin, int64_t end)
+                                           REAL *x, int64_t stride, int64_t apart, int count,
+                                           int64_t begin, int64_t end)
 {
     const REAL *p = factors + lines->count, *q = p + lines->count;
+    REAL next[LINES_TOGETHER];
     x += (end - begin) * stride;
-    REAL next = end < lines->n ? *x : (REAL)0;
+    for (int l = 0; l < count; l++)
+        next[l] = end < lines->n ? x[l * apart] : (REAL)0;
     for (int64_t i = end - 1; i >= begin; i--) {
         const int64_t row = POINT_NAME(lines_row)(lines, i);
+        const REAL weight = p[row], scale = q[row];
+        const int is_last = i == lines->n - 1;
         x -= stride;
-        *x = next = i == lines->n - 1 ? q[row] * *x : REAL_FMA(p[row], next, q[row] * *x);
+        for (int l = 0; l < count; l++)
+            x[l * apart] = next[l] =
+                is_last ? scale * x[l * apart] : REAL_FMA(weight, next[l], scale * x[l * apart]);
     }
 }
 
@@ -156,28 +174,44 @@ POINT_FUNCTION REAL POINT_NAME(lines_around)(const struct tridiagonal *lines, RE
 }
 
 POINT_FUNCTION void POINT_NAME(lines_close)(const struct tridiagonal *lines, const REAL *factors,
-                                            REAL *x, int64_t stride, int64_t begin, int64_t end,
-                                            REAL around)
+                                            REAL *x, int64_t stride, int64_t apart, int count,
+                                            int64_t begin, int64_t end, const REAL *around)
 {
     const REAL *z = factors + 3 * lines->count;
-    for (int64_t i = begin; i < end; i++, x += stride)
-        *x = REAL_FMA(z[POINT_NAME(lines_row)(lines, i)], around, *x);
+    REAL by[LINES_TOGETHER];
+    for (int l = 0; l < count; l++)
+        by[l] = around[l];
+    for (int64_t i = begin; i < end; i++, x += stride) {
+        const REAL weight = z[POINT_NAME(lines_row)(lines, i)];
+        for (int l = 0; l < count; l++)
+            x[l * apart] = REAL_FMA(weight, by[l], x[l * apart]);
+    }
 }
 
-/* Solve one line in place. */
+/* Solve whole lines in place. */
+POINT_FUNCTION void POINT_NAME(lines_solve_together)(const struct tridiagonal *lines,
+                                                     const REAL *factors, REAL *x, int64_t stride,
+                                                     int64_t apart, int count)
+{
+    const int64_t n = lines->n;
+    REAL around[LINES_TOGETHER];
+    POINT_NAME(lines_forward)(lines, factors, x, stride, apart, count, 0, n);
+    POINT_NAME(lines_back)(lines, factors, x, stride, apart, count, 0, n);
+    for (int l = 0; l < count; l++)
+        around[l] = POINT_NAME(lines_around)(lines, x[l * apart], x[l * apart + (n - 1) * stride]);
+    if (lines->corner)
+        POINT_NAME(lines_close)(lines, factors, x, stride, apart, count, 0, n, around);
+    for (int l = 0; lines->repeats && l < count; l++)
+        x[l * apart + n * stride] = x[l * apart];
+}
+
 POINT_FUNCTION void POINT_NAME(lines_solve)(const struct tridiagonal *lines, const REAL *factors,
                                             REAL *x, int64_t stride)
 {
-    const int64_t n = lines->n;
-    POINT_NAME(lines_forward)(lines, factors, x, stride, 0, n);
-    POINT_NAME(lines_back)(lines, factors, x, stride, 0, n);
-    if (lines->corner) {
-        const REAL around = POINT_NAME(lines_around)(lines, x[0], x[(n - 1) * stride]);
-        POINT_NAME(lines_close)(lines, factors, x, stride, 0, n, around);
-    }
-    if (lines->repeats)
-        x[n * stride] = x[0];
+    POINT_NAME(lines_solve_together)(lines, factors, x, stride, 0, 1);
 }
+
+/* --- κ is a field --- */
 
 /* Row i of 1 − dt/2 A along a line whose κ is k[] at row i: minus what is beside the diagonal, and
  * that. around: rows from the first one to what comes before it, as from what comes behind the last
@@ -212,60 +246,111 @@ POINT_FUNCTION void POINT_NAME(adi_row)(const struct adi_axis *axis, const REAL 
     }
 }
 
-/* Is κ's line closed by a corner's solution, z? */
-POINT_FUNCTION int POINT_NAME(adi_corner)(const struct adi_axis *axis)
-{
-    return axis->periodic && axis->lines.n > 2;
-}
+/* Lines, ADI_LANES at most, and of each the rows [begin, end), at the first of which the arrays
+ * begin: the whole line, or what a subdomain has of it (struct leg). */
+struct POINT_NAME(adi_lines) {
+    const struct adi_axis *axis;
+    const REAL *k, *zero; /* zero: at row 0, which the last one asks for */
+    REAL *x, *q, *z;      /* q and z: room for as many numbers; z: NULL unless the line is closed */
+    int64_t apart, count; /* elements from one line to the next; lines */
+    int64_t begin, end, around; /* around: adi_row()'s */
+};
 
-/* κ is a field, k[] along this line; zero: at row 0, which the last one asks for. q and z: room for
- * as many numbers. */
-POINT_FUNCTION void POINT_NAME(adi_forward)(const struct adi_axis *axis, const REAL *k,
-                                            const REAL *zero, int64_t around, REAL *x, REAL *q,
-                                            REAL *z, int64_t begin, int64_t end)
+/* Row i of each: its elements, and what the row before has above its diagonal. */
+struct POINT_NAME(adi_rows) {
+    REAL below[ADI_LANES], diagonal[ADI_LANES], above[ADI_LANES], before[ADI_LANES];
+};
+
+POINT_FUNCTION void POINT_NAME(adi_rows_of)(const struct POINT_NAME(adi_lines) lines, int64_t i,
+                                            struct POINT_NAME(adi_rows) * rows)
 {
-    const int64_t n = axis->lines.n, stride = axis->stride;
-    const int corner = POINT_NAME(adi_corner)(axis);
-    REAL below, diagonal, above, before = (REAL)0;
-    if (begin > 0)
-        POINT_NAME(adi_row)(axis, k - stride, begin - 1, around, &below, &diagonal, &before);
-    for (int64_t at = 0, i = begin; i < end; i++, at += stride) {
-        POINT_NAME(adi_row)(axis, k + at, i, around, &below, &diagonal, &above);
-        if (corner && i == 0) {
-            z[at] = -diagonal;
-            diagonal = diagonal + diagonal;
-        }
-        if (corner && i == n - 1) {
-            REAL low, first, next;
-            POINT_NAME(adi_row)(axis, zero, 0, around, &low, &first, &next);
-            diagonal = REAL_FMA(low, above / first, diagonal);
-        }
-        if (i > 0) {
-            const REAL m = below * q[at - stride];
-            diagonal = REAL_FMA(-m, before, diagonal);
-            x[at] = REAL_FMA(m, x[at - stride], x[at]);
-            if (corner)
-                z[at] = REAL_FMA(m, z[at - stride], i == n - 1 ? -above : (REAL)0);
-        }
-        q[at] = (REAL)1 / diagonal;
-        before = above;
+    const int64_t stride = lines.axis->stride, apart = lines.apart;
+    const REAL *k = lines.k + (i - lines.begin) * stride;
+    if (i == 0 || i == lines.axis->lines.n - 1) {
+        for (int64_t l = 0; l < lines.count; l++)
+            POINT_NAME(adi_row)
+        (lines.axis, k + l * apart, i, lines.around, &rows->below[l], &rows->diagonal[l],
+         &rows->above[l]);
+        return;
+    }
+    const REAL weight = (REAL)0.5 * (REAL)lines.axis->weight;
+    for (int64_t l = 0; l < lines.count; l++) {
+        rows->below[l] = weight * (k[l * apart - stride] + k[l * apart]);
+        rows->above[l] = weight * (k[l * apart + stride] + k[l * apart]);
+        rows->diagonal[l] = (REAL)1 + (rows->below[l] + rows->above[l]);
     }
 }
 
-POINT_FUNCTION void POINT_NAME(adi_back)(const struct adi_axis *axis, const REAL *k, int64_t around,
-                                         REAL *x, const REAL *q, REAL *z, int64_t begin,
-                                         int64_t end)
+/* The corner's part in the last row's diagonal. */
+POINT_FUNCTION void POINT_NAME(adi_last_row)(const struct POINT_NAME(adi_lines) lines,
+                                             struct POINT_NAME(adi_rows) * rows)
 {
-    const int64_t n = axis->lines.n, stride = axis->stride;
-    const int corner = POINT_NAME(adi_corner)(axis);
-    REAL below, diagonal, above;
-    for (int64_t i = end - 1; i >= begin; i--) {
-        const int64_t at = (i - begin) * stride;
-        POINT_NAME(adi_row)(axis, k + at, i, around, &below, &diagonal, &above);
-        const REAL p = above * q[at];
-        x[at] = i == n - 1 ? q[at] * x[at] : REAL_FMA(p, x[at + stride], q[at] * x[at]);
-        if (corner)
-            z[at] = i == n - 1 ? q[at] * z[at] : REAL_FMA(p, z[at + stride], q[at] * z[at]);
+    for (int64_t l = 0; l < lines.count; l++) {
+        REAL low, first, next;
+        POINT_NAME(adi_row)
+        (lines.axis, lines.zero + l * lines.apart, 0, lines.around, &low, &first, &next);
+        rows->diagonal[l] = REAL_FMA(low, rows->above[l] / first, rows->diagonal[l]);
+    }
+}
+
+POINT_FUNCTION void POINT_NAME(adi_forward)(const struct POINT_NAME(adi_lines) lines)
+{
+    const int64_t n = lines.axis->lines.n, stride = lines.axis->stride, apart = lines.apart;
+    struct POINT_NAME(adi_rows) rows;
+    if (lines.begin > 0)
+        POINT_NAME(adi_rows_of)(lines, lines.begin - 1, &rows);
+    for (int64_t l = 0; lines.begin > 0 && l < lines.count; l++)
+        rows.before[l] = rows.above[l];
+    for (int64_t i = lines.begin; i < lines.end; i++) {
+        const int64_t at = (i - lines.begin) * stride;
+        REAL *x = lines.x + at, *q = lines.q + at, *z = lines.z ? lines.z + at : lines.z;
+        POINT_NAME(adi_rows_of)(lines, i, &rows);
+        for (int64_t l = 0; lines.z && i == 0 && l < lines.count; l++) {
+            z[l * apart] = -rows.diagonal[l];
+            rows.diagonal[l] += rows.diagonal[l];
+        }
+        if (lines.z && i == n - 1)
+            POINT_NAME(adi_last_row)(lines, &rows);
+        for (int64_t l = 0; i > 0 && l < lines.count; l++) {
+            const REAL m = rows.below[l] * q[l * apart - stride];
+            rows.diagonal[l] = REAL_FMA(-m, rows.before[l], rows.diagonal[l]);
+            x[l * apart] = REAL_FMA(m, x[l * apart - stride], x[l * apart]);
+            rows.below[l] = m;
+        }
+        for (int64_t l = 0; lines.z && i > 0 && l < lines.count; l++)
+            z[l * apart] = REAL_FMA(rows.below[l], z[l * apart - stride],
+                                    i == n - 1 ? -rows.above[l] : (REAL)0);
+        for (int64_t l = 0; l < lines.count; l++) {
+            q[l * apart] = (REAL)1 / rows.diagonal[l];
+            rows.before[l] = rows.above[l];
+        }
+    }
+}
+
+POINT_FUNCTION void POINT_NAME(adi_back)(const struct POINT_NAME(adi_lines) lines)
+{
+    const int64_t n = lines.axis->lines.n, stride = lines.axis->stride, apart = lines.apart;
+    struct POINT_NAME(adi_rows) rows;
+    for (int64_t i = lines.end - 1; i >= lines.begin; i--) {
+        const int64_t at = (i - lines.begin) * stride;
+        REAL *x = lines.x + at, *z = lines.z ? lines.z + at : lines.z;
+        const REAL *q = lines.q + at;
+        if (i == n - 1) {
+            for (int64_t l = 0; l < lines.count; l++)
+                x[l * apart] = q[l * apart] * x[l * apart];
+            for (int64_t l = 0; lines.z && l < lines.count; l++)
+                z[l * apart] = q[l * apart] * z[l * apart];
+            continue;
+        }
+        POINT_NAME(adi_rows_of)(lines, i, &rows);
+        for (int64_t l = 0; l < lines.count; l++) {
+            rows.above[l] = rows.above[l] * q[l * apart];
+            x[l * apart] =
+                REAL_FMA(rows.above[l], x[l * apart + stride], q[l * apart] * x[l * apart]);
+        }
+        for (int64_t l = 0; lines.z && l < lines.count; l++)
+            z[l * apart] =
+                REAL_FMA(rows.above[l], z[l * apart + stride], q[l * apart] * z[l * apart]);
     }
 }
 
@@ -279,29 +364,81 @@ POINT_FUNCTION REAL POINT_NAME(adi_around)(const struct adi_axis *axis, const RE
     return REAL_FMA(last, x_last, x) / ((REAL)1 + REAL_FMA(last, z_last, z));
 }
 
-POINT_FUNCTION void POINT_NAME(adi_close)(const struct adi_axis *axis, REAL *x, const REAL *z,
-                                          int64_t begin, int64_t end, REAL around)
+/* around: of one line beside another. */
+POINT_FUNCTION void POINT_NAME(adi_close)(const struct POINT_NAME(adi_lines) lines,
+                                          const REAL *around)
 {
-    for (int64_t at = 0, i = begin; i < end; i++, at += axis->stride)
-        x[at] = REAL_FMA(-z[at], around, x[at]);
+    const int64_t end = (lines.end - lines.begin) * lines.axis->stride;
+    for (int64_t i = 0; i < end; i += lines.axis->stride)
+        for (int64_t l = 0; l < lines.count; l++)
+            lines.x[i + l * lines.apart] =
+                REAL_FMA(-lines.z[i + l * lines.apart], around[l], lines.x[i + l * lines.apart]);
 }
 
-/* Solve one line in place where κ is a field. */
+/* Whole lines. z: room where they may be closed, by a corner's solution. */
+POINT_FUNCTION struct POINT_NAME(adi_lines)
+    POINT_NAME(adi_lines_of)(const struct adi_axis *axis, const REAL *k, REAL *x, REAL *q, REAL *z,
+                             int64_t apart, int64_t count)
+{
+    struct POINT_NAME(adi_lines) lines;
+    lines.axis = axis;
+    lines.k = lines.zero = k;
+    lines.x = x;
+    lines.q = q;
+    lines.z = axis->periodic && axis->lines.n > 2 ? z : (REAL *)0;
+    lines.apart = apart;
+    lines.count = count;
+    lines.begin = 0;
+    lines.end = axis->lines.n;
+    lines.around = axis->lines.n - 1;
+    return lines;
+}
+
+POINT_FUNCTION void POINT_NAME(adi_solve_lines)(const struct POINT_NAME(adi_lines) lines)
+{
+    const int64_t stride = lines.axis->stride, last = (lines.end - 1) * stride;
+    REAL around[ADI_LANES];
+    POINT_NAME(adi_forward)(lines);
+    POINT_NAME(adi_back)(lines);
+    for (int64_t l = 0, at = 0; lines.z && l < lines.count; l++, at += lines.apart)
+        around[l] = POINT_NAME(adi_around)(lines.axis, lines.zero + at, lines.around, lines.x[at],
+                                           lines.x[last + at], lines.z[at], lines.z[last + at]);
+    if (lines.z)
+        POINT_NAME(adi_close)(lines, around);
+    for (int64_t l = 0; lines.axis->lines.repeats && l < lines.count; l++)
+        lines.x[lines.end * stride + l * lines.apart] = lines.x[l * lines.apart];
+}
+
 POINT_FUNCTION void POINT_NAME(adi_solve)(const struct adi_axis *axis, const REAL *k, REAL *x,
                                           REAL *q, REAL *z)
 {
-    const int64_t n = axis->lines.n, last = (n - 1) * axis->stride;
-    POINT_NAME(adi_forward)(axis, k, k, n - 1, x, q, z, 0, n);
-    POINT_NAME(adi_back)(axis, k, n - 1, x, q, z, 0, n);
-    if (POINT_NAME(adi_corner)(axis)) {
-        const REAL around = POINT_NAME(adi_around)(axis, k, n - 1, x[0], x[last], z[0], z[last]);
-        POINT_NAME(adi_close)(axis, x, z, 0, n, around);
-    }
-    if (axis->lines.repeats)
-        x[n * axis->stride] = x[0];
+    POINT_NAME(adi_solve_lines)(POINT_NAME(adi_lines_of)(axis, k, x, q, z, 0, 1));
 }
 
-/* A leg's sweep along one line. k, q, z: NULL where κ is a number. */
+/* --- a leg's sweep --- */
+
+POINT_FUNCTION void POINT_NAME(adi_sweep_lines)(struct POINT_NAME(adi_lines) lines,
+                                                const struct leg *leg)
+{
+    const int64_t stride = lines.axis->stride;
+    lines.begin = (int64_t)leg->begin;
+    lines.end = adi_leg_end(lines.axis, leg);
+    lines.around = -1;
+    lines.zero = lines.k + (lines.end - lines.begin) * stride; /* as the last row has it */
+    if (leg->sweep == SWEEP_FORWARD)
+        POINT_NAME(adi_forward)(lines);
+    else if (leg->sweep == SWEEP_BACK)
+        POINT_NAME(adi_back)(lines);
+    else if (leg->sweep == SWEEP_CLOSE)
+        POINT_NAME(adi_close)(lines, lines.x - stride);
+    else
+        for (int64_t l = 0, at = 0; l < lines.count; l++, at += lines.apart)
+            lines.x[at - stride] =
+                POINT_NAME(adi_around)(lines.axis, lines.k + at, -1, lines.x[at],
+                                       lines.x[at - stride], lines.z[at], lines.z[at - stride]);
+}
+
+/* Along one line. k, q, z: NULL where κ is a number. */
 POINT_FUNCTION void POINT_NAME(adi_sweep)(const struct adi *adi, int a, const struct leg *leg,
                                           const REAL *k, REAL *x, REAL *q, REAL *z)
 {
@@ -309,29 +446,14 @@ POINT_FUNCTION void POINT_NAME(adi_sweep)(const struct adi *adi, int a, const st
     const struct tridiagonal *lines = &axis->lines;
     const REAL *factors = (const REAL *)((const char *)adi + lines->at);
     const int64_t stride = axis->stride, begin = (int64_t)leg->begin, end = adi_leg_end(axis, leg);
-    const REAL *zero = k ? k + (end - begin) * stride : k; /* as the last row has it */
-    switch ((enum sweep)leg->sweep) {
-    case SWEEP_FORWARD:
-        if (k)
-            POINT_NAME(adi_forward)(axis, k, zero, -1, x, q, z, begin, end);
-        else
-            POINT_NAME(lines_forward)(lines, factors, x, stride, begin, end);
-        break;
-    case SWEEP_BACK:
-        if (k)
-            POINT_NAME(adi_back)(axis, k, -1, x, q, z, begin, end);
-        else
-            POINT_NAME(lines_back)(lines, factors, x, stride, begin, end);
-        break;
-    case SWEEP_AROUND:
-        x[-stride] = k ? POINT_NAME(adi_around)(axis, k, -1, x[0], x[-stride], z[0], z[-stride])
-                       : POINT_NAME(lines_around)(lines, x[0], x[-stride]);
-        break;
-    default:
-        if (k)
-            POINT_NAME(adi_close)(axis, x, z, begin, end, x[-stride]);
-        else
-            POINT_NAME(lines_close)(lines, factors, x, stride, begin, end, x[-stride]);
-        break;
-    }
+    if (k)
+        POINT_NAME(adi_sweep_lines)(POINT_NAME(adi_lines_of)(axis, k, x, q, z, 0, 1), leg);
+    else if (leg->sweep == SWEEP_FORWARD)
+        POINT_NAME(lines_forward)(lines, factors, x, stride, 0, 1, begin, end);
+    else if (leg->sweep == SWEEP_BACK)
+        POINT_NAME(lines_back)(lines, factors, x, stride, 0, 1, begin, end);
+    else if (leg->sweep == SWEEP_CLOSE)
+        POINT_NAME(lines_close)(lines, factors, x, stride, 0, 1, begin, end, x - stride);
+    else
+        x[-stride] = POINT_NAME(lines_around)(lines, x[0], x[-stride]);
 }

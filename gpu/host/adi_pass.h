@@ -18,8 +18,6 @@ struct adi_work {
     const struct leg *leg;
 };
 
-enum { ADI_TOGETHER = 8 }; /* lines along x that are solved at once */
-
 /* Compute the launch's lines, which are of one pass, whose stage this is. */
 void adi_pass(const struct kernels *kernels, const struct launch *launch,
               const struct stage *stage);

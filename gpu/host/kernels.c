@@ -53,6 +53,8 @@
 #define TABLE_SCRATCH (4 * TABLE_POINTS + 8)
 /* Vectors whose sums are under way at the same time. */
 #define GROUP 4
+/* Lines of ADI side by side. */
+#define ADI_LANES ((int64_t)(2048 / sizeof(REAL)))
 
 /* memcpy past the caches: the lines of `to` are not read first, which saves a third of the traffic.
  */
