@@ -69,7 +69,6 @@ static void say(struct peer *peer, int kind, uint64_t tag)
 
 bool peers_open(const uint8_t key[SHA256_BYTES], const struct stream *head)
 {
-    list_init(&peers.list);
     memcpy(peers.key, key, sizeof peers.key);
     return pipe2(peers.events, O_CLOEXEC) == 0 && mailbox_listen(key, head);
 }
@@ -216,9 +215,6 @@ static struct peer *new_peer(const struct channel_message *region,
     peer->region = *region;
     peer->address = *address;
     peer->threads = 1;
-    list_init(&peer->link);
-    list_init(&peer->puts);
-    list_init(&peer->queue);
     pthread_mutex_init(&peer->mutex, NULL);
     pthread_cond_init(&peer->ordered, NULL);
     peer->memfd = rights_memfd("bridge", bytes);

@@ -132,7 +132,6 @@ static void *run(void *unused)
 bool compiled_open(int device, int units)
 {
     memset(all.slots, 0, sizeof all.slots);
-    list_init(&all.loads);
     all.device = device;
     all.units = units;
     all.ends = all.loading = false;

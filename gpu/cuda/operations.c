@@ -12,13 +12,6 @@ static struct {
     struct list operations;
 } spare;
 
-void operations_open(void)
-{
-    list_init(&spare.groups[false]);
-    list_init(&spare.groups[true]);
-    list_init(&spare.operations);
-}
-
 void operations_close(void)
 {
     for (int is_copy = 0; is_copy < 2; is_copy++)
@@ -50,7 +43,6 @@ struct operation *operation_take(struct token token)
     operation->completion = (struct completion){.token = token};
     operation->has_begun = false;
     operation->group = NULL;
-    list_init(&operation->followers);
     return operation;
 }
 
@@ -71,7 +63,6 @@ struct group *group_take(bool is_copy)
     }
     *group = (struct group){
         .is_copy = is_copy, .begin = group->begin, .end = group->end, .edges = group->edges};
-    list_init(&group->operations);
     return group;
 }
 

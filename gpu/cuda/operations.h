@@ -42,8 +42,6 @@ struct group {
         *told; /* when the edges are there: completes then. NULL: it has, or has none */
 };
 
-/* None is kept. */
-void operations_open(void);
 /* Free those that are kept: all have been given back. */
 void operations_close(void);
 

@@ -87,14 +87,8 @@ cudaError_t queues_open(int units, int wake_descriptor)
     all.wake = wake_descriptor;
     all.kinds[PLAIN] = (struct kind){.count = PLAIN_QUEUES};
     all.kinds[COPYING] = (struct kind){.first = PLAIN_QUEUES, .count = COPYING_QUEUES};
-    struct list *const lists[] = {&all.kinds[PLAIN].ordered, &all.kinds[COPYING].ordered,
-                                  &all.chains, &all.completed};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        list_init(lists[i]);
-    operations_open();
     cudaError_t error = cudaStreamCreateWithFlags(&all.clearing, cudaStreamNonBlocking);
     for (int i = 0; i < QUEUES && error == cudaSuccess; i++) {
-        list_init(&all.queues[i].groups);
         error = cudaStreamCreateWithFlags(&all.queues[i].stream, cudaStreamNonBlocking);
         if (error == cudaSuccess)
             error = cudaStreamCreateWithFlags(&all.queues[i].waker, cudaStreamNonBlocking);
@@ -355,7 +349,6 @@ static struct chain *find_chain(uint64_t number)
             return chain;
     struct chain *chain = operations_allocate(sizeof *chain);
     chain->number = number;
-    list_init(&chain->ordered);
     list_push(&all.chains, &chain->link);
     return chain;
 }

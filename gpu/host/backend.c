@@ -70,8 +70,6 @@ static struct operation *operation_take(struct token token)
     if (!operation && !(operation = malloc(sizeof *operation)))
         log_fatal(BACKEND_FAULT_EXIT, "host: no memory for an operation");
     *operation = (struct operation){.task.run = carry_out, .completion.token = token};
-    list_init(&operation->followers);
-    list_init(&operation->tail);
     return operation;
 }
 
@@ -117,10 +115,6 @@ static bool host_open(int index, void *arena, size_t arena_bytes, int wake,
     pass_kernels(kernels);
     host.kernels = kernels[0];
     host.stream_bytes = pass_stream_bytes();
-    list_init(&host.unused);
-    list_init(&host.reaped);
-    list_init(&host.completed);
-    list_init(&host.tails);
     for (int i = 0; i < OPERATIONS_KEPT; i++) {
         struct operation *operation = malloc(sizeof *operation);
         if (!operation)
@@ -161,7 +155,7 @@ static void host_download(void *to, const void *from, size_t bytes, const void *
                           struct token token)
 {
     struct operation *copy = operation_take(token);
-    struct list none = {&none, &none};
+    struct list none = {0};
     copy->to = to;
     copy->from = from;
     copy->bytes = bytes;

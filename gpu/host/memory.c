@@ -241,7 +241,6 @@ static bool start_leaver(void)
     pthread_t thread;
     if (leavers.started)
         return true;
-    list_init(&leavers.waiting);
     leavers.started = pthread_create(&thread, NULL, run_leaver, NULL) == 0;
     return leavers.started && pthread_detach(thread) == 0;
 }

@@ -169,7 +169,7 @@ void executions_start(struct executions *runs, struct execution *run)
 
 const struct execution *executions_last_of_chain(const struct executions *runs, uint64_t chain)
 {
-    for (struct list *link = runs->all.prev; link != &runs->all; link = link->prev)
+    for (struct list *link = list_last(&runs->all); link != &runs->all; link = link->prev)
         if (LIST_ENTRY(link, struct execution, link)->chain == chain)
             return LIST_ENTRY(link, struct execution, link);
     return NULL;

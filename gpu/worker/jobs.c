@@ -167,8 +167,6 @@ static void close_measured(struct worker *worker)
 
 void jobs_open(struct worker *worker)
 {
-    list_init(&worker->runs.all);
-    plans_init(&worker->plans);
     pipeline_init(&worker->pipeline, worker->backend, compute_passes, worker);
     worker->runs.chain_points = slices_first_points(worker->backend->splits_passes);
     open_measured(worker);

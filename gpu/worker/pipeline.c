@@ -7,11 +7,8 @@ void pipeline_init(struct pipeline *pipeline, const struct backend *backend,
 {
     *pipeline =
         (struct pipeline){.backend = backend, .compute_passes = compute_passes, .context = context};
-    for (int way = 0; way < WAYS; way++) {
+    for (int way = 0; way < WAYS; way++)
         pipeline->last_size[way] = PIPELINE_LARGE; /* a small one is the first */
-        for (int size = 0; size < PIPELINE_SIZES; size++)
-            list_init(&pipeline->queues[way][size]);
-    }
 }
 
 /* The way out stands still until the first chunk is in, and remains a chunk behind: small ones are
@@ -122,8 +119,6 @@ void pipeline_add(struct pipeline *pipeline, struct execution *run)
     transfer_init(&run->transfer, plan, in, out,
                   plan->passes > 1 ? PIPELINE_CHUNK_BYTES
                                    : pipeline_chunk_bytes(plan_array_bytes(plan)));
-    for (int way = 0; way < WAYS; way++)
-        list_init(&run->queued[way]);
     enqueue(pipeline, run, WAY_IN);
     compute(pipeline, run); /* where no input has a place */
 }
@@ -137,8 +132,6 @@ void pipeline_add_copy(struct pipeline *pipeline, struct execution *run, uint64_
     transfer_init_copy(&run->transfer, bytes, way, PIPELINE_CHUNK_BYTES);
     run->plan = run->slices.launch.plan = &a_line;
     run->slices.launch.to = 1;
-    for (int i = 0; i < WAYS; i++)
-        list_init(&run->queued[i]);
     enqueue(pipeline, run, way);
 }
 

@@ -3,12 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void plans_init(struct plans *plans)
-{
-    *plans = (struct plans){.count = 0};
-    list_init(&plans->kept);
-}
-
 static bool is_of(const struct kept_plan *kept, const struct job *job, const void *block)
 {
     const uint64_t bytes = job->more.block_bytes;

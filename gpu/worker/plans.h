@@ -22,14 +22,13 @@ struct kept_plan {
     uint8_t block[]; /* … as are their blocks */
 };
 
+/* Zeroed, it has none. */
 struct plans {
     struct list kept; /* used last first */
     uint32_t count;
     uint64_t bytes;
 };
 
-/* None yet. */
-void plans_init(struct plans *plans);
 /* The job's plan, which stays until it is given back; NULL: it is not kept. Job and block need no
  * check, since only those of a plan that was made are found. */
 const struct plan *plans_find(struct plans *plans, const struct job *job, const void *block);

@@ -125,8 +125,6 @@ bool regions_init(struct regions *regions, const struct backend *backend, int wa
                                 .mutex = PTHREAD_MUTEX_INITIALIZER,
                                 .ordered = PTHREAD_COND_INITIALIZER,
                                 .wake = wake};
-    list_init(&regions->orders);
-    list_init(&regions->mapped);
     const int error = pthread_create(&regions->mapper, NULL, mapper, regions);
     return error == 0 || failure_set(failure, STATUS_INTERNAL, NULL, "no thread to map regions: %s",
                                      strerror(error));

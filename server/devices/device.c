@@ -385,7 +385,6 @@ bool devices_open(struct devices *devices)
     }
     devices->ended.data = devices;
     uv_poll_start(&devices->ended, UV_READABLE, on_ended);
-    list_init(&devices->gone);
     uv_unref((uv_handle_t *)&devices->ended); /* it is waited for while there is a device */
     kernels_open(&devices->kernels, devices);
     return start_open() && nodes_open(devices);
@@ -401,11 +400,6 @@ struct device *device_new(struct devices *devices, const char *name)
     device->socket = -1;
     device->generation = 1;
     snprintf(device->name, sizeof device->name, "%s", name);
-    list_init(&device->arrays);
-    list_init(&device->operands);
-    list_init(&device->regions);
-    list_init(&device->copies);
-    list_init(&device->tasks);
     schedule_init(&device->schedule, uv_hrtime);
     list_push(&devices->list, &device->link);
     uv_ref((uv_handle_t *)&devices->ended);

@@ -271,10 +271,10 @@ void group_settle(struct device *device)
     if (group->settling)
         return;
     group->settling = true;
-    struct list *link = group->runs.next;
+    struct list *link = list_begin(&group->runs);
     while (link != &group->runs) {
         struct group_run *run = LIST_ENTRY(link, struct group_run, link);
-        link = go_on(run, true) ? group->runs.next : link->next;
+        link = go_on(run, true) ? list_begin(&group->runs) : link->next;
     }
     group->settling = false;
 }
@@ -459,7 +459,6 @@ bool group_open(struct devices *devices)
         return false;
     }
     *own = group;
-    list_init(&own->runs);
     device->group = own;
     devices->group = device;
     memcpy(device->info.kind, group.member[0]->info.kind, sizeof device->info.kind);

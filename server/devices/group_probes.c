@@ -149,7 +149,6 @@ bool group_probes_gather(struct group_run *run)
     run->under_way++;
     run->probes.waiter = (struct slab_waiter){
         .user = run->user, .share = SHARE_UPLOAD, .count = PROBES_SLABS, .ready = on_slabs};
-    list_init(&run->probes.waiter.link);
     gather(run);
     return true;
 }

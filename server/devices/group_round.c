@@ -162,13 +162,12 @@ static void wait_for_turn(struct group_run *run, struct group_part *part)
 {
     struct flow *flow = &run->user->part[part->member->number]->flow;
     const struct order *order = &part->order;
-    entry_init(&part->entry);
-    part->entry.begin = begin_part;
-    part->entry.arrival = run->order->id;
-    part->entry.cost_ns =
-        order->job && !order->leg.to
-            ? schedule_estimate(flow, order->job) + schedule_plan(flow, order->job)
-            : schedule_copy(order->in[0]->type.bytes - order->ahead - order->behind);
+    part->entry = (struct entry){
+        .begin = begin_part,
+        .arrival = run->order->id,
+        .cost_ns = order->job && !order->leg.to
+                       ? schedule_estimate(flow, order->job) + schedule_plan(flow, order->job)
+                       : schedule_copy(order->in[0]->type.bytes - order->ahead - order->behind)};
     part->state = PART_WAITS;
     run->under_way++;
     schedule_add(&part->member->schedule, flow, &part->entry);

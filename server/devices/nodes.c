@@ -299,7 +299,6 @@ static void log_address(int listener)
 void nodes_init(struct nodes *nodes)
 {
     nodes->listener = -1;
-    list_init(&nodes->joining);
 }
 
 bool nodes_open(struct devices *devices)

@@ -18,11 +18,6 @@ void schedule_init(struct schedule *schedule, uint64_t (*clock)(void))
     *schedule = (struct schedule){.clock = clock};
 }
 
-void entry_init(struct entry *entry)
-{
-    *entry = (struct entry){0};
-}
-
 static double flow_work_of(const struct job *job)
 {
     const int arrays = job_inputs(job) + job_outputs(job);

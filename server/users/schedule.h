@@ -76,7 +76,6 @@ struct entry {
 };
 
 void schedule_init(struct schedule *schedule, uint64_t (*clock)(void));
-void entry_init(struct entry *entry);
 
 /* The estimated time of a user's job on the device, by the user's earlier jobs; a guess if none was
  * like it. */

@@ -110,7 +110,6 @@ static char arrays[100];
 static void round_make(struct round *round, int first)
 {
     memset(round, 0, sizeof *round);
-    list_init(&round->group.operations);
     round->group.chain = (struct chain *)arrays;
     round->group.ends_round = true;
     for (int i = 0; i < ROUND; i++) {

@@ -4,12 +4,6 @@
 
 static struct plans plans;
 
-static int setup(void **state)
-{
-    plans_init(&plans);
-    return 0;
-}
-
 static int teardown(void **state)
 {
     plans_free(&plans);
@@ -53,7 +47,7 @@ static void check(uint64_t n)
     assert_memory_equal(kept, &plan, sizeof plan);
 }
 
-TEST(plans_are_those_of_their_jobs, setup, teardown)
+TEST(plans_are_those_of_their_jobs, NULL, teardown)
 {
     for (int twice = 0; twice < 2; twice++)
         for (uint64_t n = 9; n < 9 + 3 * PLANS_KEPT; n++) {
@@ -62,7 +56,7 @@ TEST(plans_are_those_of_their_jobs, setup, teardown)
         }
 }
 
-TEST(a_plan_that_is_kept_is_not_made_again, setup, teardown)
+TEST(a_plan_that_is_kept_is_not_made_again, NULL, teardown)
 {
     const struct job first = job_of(100), second = job_of(101);
     const struct plan *plan = find_or_make(&first, NULL);
@@ -70,7 +64,7 @@ TEST(a_plan_that_is_kept_is_not_made_again, setup, teardown)
     assert_ptr_equal(find_or_make(&first, NULL), plan);
 }
 
-TEST(a_plan_stays_until_it_is_given_back, setup, teardown)
+TEST(a_plan_stays_until_it_is_given_back, NULL, teardown)
 {
     const struct job job = job_of(100);
     const struct plan *plan = plans_make(&plans, 1, &job, NULL);
@@ -90,7 +84,7 @@ static bool is_kept(uint64_t n)
     return kept;
 }
 
-TEST(the_plan_unused_for_longest_goes, setup, teardown)
+TEST(the_plan_unused_for_longest_goes, NULL, teardown)
 {
     for (uint64_t n = 100; n < 100 + PLANS_KEPT; n++)
         check(n);
@@ -101,7 +95,7 @@ TEST(the_plan_unused_for_longest_goes, setup, teardown)
 }
 
 /* Others keep theirs, used or not, as long as none of them has as many. */
-TEST(a_flood_of_one_owner_displaces_no_plan_of_another, setup, teardown)
+TEST(a_flood_of_one_owner_displaces_no_plan_of_another, NULL, teardown)
 {
     enum { QUIET = PLANS_KEPT / 2 };
     for (uint64_t n = 0; n < QUIET; n++) {
@@ -115,7 +109,7 @@ TEST(a_flood_of_one_owner_displaces_no_plan_of_another, setup, teardown)
     assert_int_equal(plans.count, PLANS_KEPT);
 }
 
-TEST(one_more_owner_takes_a_place_of_the_one_that_has_most, setup, teardown)
+TEST(one_more_owner_takes_a_place_of_the_one_that_has_most, NULL, teardown)
 {
     for (uint64_t n = 0; n < PLANS_KEPT; n++)
         check(1000 + n);
@@ -128,7 +122,7 @@ TEST(one_more_owner_takes_a_place_of_the_one_that_has_most, setup, teardown)
 }
 
 /* The cache keeps only as many jobs with many coordinates as their tables and blocks fit. */
-TEST(plans_are_bounded_in_bytes, setup, teardown)
+TEST(plans_are_bounded_in_bytes, NULL, teardown)
 {
     static double x[65536];
     const struct job small = job_of(100);
