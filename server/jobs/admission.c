@@ -354,17 +354,14 @@ static bool take_op(struct op *op, struct requirements *needs, const struct uplo
 }
 
 static bool take_operators(struct task *task, struct request *request, const struct upload *upload,
-                           struct failure *failure)
+                           struct requirements_list *needs, struct failure *failure)
 {
-    struct requirements needs[CHAIN_LINKS];
-    uint32_t count;
-    bool ok = requirements_find(task->user, task->device, request, needs, &count, failure);
-    for (uint32_t i = 0; ok && i < count; i++)
-        if (!(ok = take_op(&task->op[i], &needs[i], upload, failure)) && request->chain)
-            request_chain_place(request->chain, failure, i);
-    ok = ok && (!needs->script.wanted || script_make(task, needs, failure));
-    requirements_free(needs, count);
-    return ok;
+    if (!requirements_find(task->user, task->device, request, needs, failure))
+        return false;
+    for (uint32_t i = 0; i < needs->count; i++)
+        if (!take_op(&task->op[i], &needs->of[i], upload, failure))
+            return request->chain && request_chain_place(request->chain, failure, i);
+    return !needs->of->script.wanted || script_make(task, needs->of, failure);
 }
 
 static bool take_transfer(struct op *op, const struct request *request, const struct upload *upload,
@@ -411,9 +408,9 @@ static void ask_accesses(struct task *task)
 }
 
 bool admission_take(struct task *task, struct request *request, const struct upload *upload,
-                    struct failure *failure)
+                    struct requirements_list *needs, struct failure *failure)
 {
-    if (task->kind == TASK_OPERATOR ? !take_operators(task, request, upload, failure)
+    if (task->kind == TASK_OPERATOR ? !take_operators(task, request, upload, needs, failure)
                                     : !take_transfer(task->op, request, upload, failure))
         return false;
     const uint64_t orders = task->script ? task->script->count : 1;

@@ -70,15 +70,16 @@ bool dry_run(struct client *client, struct request *request, const struct upload
 {
     struct user *const user = client->user;
     const struct device *device = NULL;
-    struct requirements needs[CHAIN_LINKS];
+    struct requirements_list needs;
     uint64_t relayed;
-    uint32_t count = 0;
-    const bool ok = requirements_expand(user, request, failure) &&
-                    (device = placement_of_job(client, request, upload, &relayed, failure)) &&
-                    requirements_find(user, device, request, needs, &count, failure);
+    requirements_begin(&needs);
+    const bool ok =
+        requirements_expand(user, request, failure) &&
+        (device = placement_of_job(client, request, upload, &needs, &relayed, failure)) &&
+        requirements_find(user, device, request, &needs, failure);
     if (ok)
-        write_answer(packer, needs, count, request, &user->part[device->number]->flow, device,
-                     relayed);
-    requirements_free(needs, count);
+        write_answer(packer, needs.of, needs.count, request, &user->part[device->number]->flow,
+                     device, relayed);
+    requirements_free(&needs);
     return ok;
 }

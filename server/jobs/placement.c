@@ -333,21 +333,19 @@ static const struct array_type *type_of(const struct demand *demand, const struc
 }
 
 /* Can the job be carried out in subdomains? Other errors are left to admission. */
-static bool takes(const struct client *client, struct request *request, const struct device *group)
+static bool takes(const struct client *client, struct request *request, const struct device *group,
+                  struct requirements_list *needs)
 {
-    struct requirements needs[CHAIN_LINKS];
     struct failure failure = {0};
-    uint32_t count;
-    if (request->method == METHOD_PUT || request->method == METHOD_GET)
-        return true;
-    const bool takes = requirements_find(client->user, group, request, needs, &count, &failure);
-    requirements_free(needs, count);
-    return takes || failure.code != STATUS_UNSUPPORTED;
+    return request->method == METHOD_PUT || request->method == METHOD_GET ||
+           requirements_find(client->user, group, request, needs, &failure) ||
+           failure.code != STATUS_UNSUPPORTED;
 }
 
 /* A device that was named must be that of the pinned field. */
 static struct device *choose(struct client *client, struct request *request,
-                             const struct demand *demand, struct failure *failure)
+                             const struct demand *demand, struct requirements_list *needs,
+                             struct failure *failure)
 {
     struct device *group = client->jobs->devices->group;
     const struct array_type *type = type_of(demand, request);
@@ -371,7 +369,7 @@ static struct device *choose(struct client *client, struct request *request,
     }
     if (named || demand->pinned)
         return named ? named : demand->pinned->device;
-    if (!spread && is_distributed(demand) && takes(client, request, group))
+    if (!spread && is_distributed(demand) && takes(client, request, group, needs))
         return group;
     if (spread)
         return cheapest(demand, is_put ? bytes_cost : wait_cost);
@@ -381,8 +379,8 @@ static struct device *choose(struct client *client, struct request *request,
 }
 
 struct device *placement_of_job(struct client *client, struct request *request,
-                                const struct upload *upload, uint64_t *relayed,
-                                struct failure *failure)
+                                const struct upload *upload, struct requirements_list *needs,
+                                uint64_t *relayed, struct failure *failure)
 {
     struct demand demand;
     demand_begin(&demand, client, upload);
@@ -393,7 +391,7 @@ struct device *placement_of_job(struct client *client, struct request *request,
         demand.pinned = field_of(&demand, request->field);
     if (request->method == METHOD_PUT)
         demand.result_bytes = 0;
-    struct device *device = choose(client, request, &demand, failure);
+    struct device *device = choose(client, request, &demand, needs, failure);
     const bool is_found = demand.pinned && (reads || demand.pinned->lost);
     if (!device || (!is_found && !is_there(device, failure)))
         return NULL;

@@ -325,17 +325,26 @@ bool requirements_expand(const struct user *user, struct request *request, struc
     return type && request_expand_hessian(request, type, failure);
 }
 
+void requirements_begin(struct requirements_list *list)
+{
+    list->device = NULL;
+    list->count = 0;
+}
+
 bool requirements_find(const struct user *user, const struct device *device,
-                       struct request *request, struct requirements needs[CHAIN_LINKS],
-                       uint32_t *count, struct failure *failure)
+                       struct request *request, struct requirements_list *list,
+                       struct failure *failure)
 {
     struct request_chain *chain = request->chain;
-    struct finding finding = {.user = user, .device = device, .all = needs};
+    struct finding finding = {.user = user, .device = device, .all = list->of};
     uint64_t block_bytes = 0;
-    for (*count = 0; *count < (chain ? chain->count : 1);) {
-        const uint32_t number = (*count)++;
+    if (list->device == device)
+        return true;
+    requirements_free(list);
+    while (list->count < (chain ? chain->count : 1)) {
+        const uint32_t number = list->count++;
         struct request_link *link = chain ? &chain->link[number] : NULL;
-        finding.needs = &needs[number];
+        finding.needs = &list->of[number];
         *finding.needs =
             (struct requirements){.request = link ? &link->request : request, .link = link};
         if (!find_one(&finding, link, failure) ||
@@ -343,11 +352,15 @@ bool requirements_find(const struct user *user, const struct device *device,
             !count_block(&block_bytes, &finding.needs->job, failure))
             return chain && request_chain_place(chain, failure, number);
     }
-    return !chain || check_chain(request, needs, (double)user->users->config->max_work, failure);
+    const double max_work = (double)user->users->config->max_work;
+    if (!chain || check_chain(request, list->of, max_work, failure))
+        list->device = device;
+    return list->device;
 }
 
-void requirements_free(struct requirements *needs, uint32_t count)
+void requirements_free(struct requirements_list *list)
 {
-    while (count-- > 0)
-        free(needs[count].block);
+    while (list->count > 0)
+        free(list->of[--list->count].block);
+    list->device = NULL;
 }

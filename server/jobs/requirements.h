@@ -29,13 +29,20 @@ struct requirements {
  * done. Call it first. False with the failure set: there is no such field, or no memory. */
 bool requirements_expand(const struct user *user, struct request *request, struct failure *failure);
 
-/* The requirements of the request's operators, in order; free *count of them in any case. Fills in
- * the types of resident operands, and the sources of links. False with the failure set: the request
- * could never be run. Free memory is not checked. */
+/* Those of a request's operators, in order, on a device. */
+struct requirements_list {
+    const struct device *device; /* NULL: they are not known yet */
+    uint32_t count;
+    struct requirements of[CHAIN_LINKS]; /* not cleared for each job */
+};
+
+void requirements_begin(struct requirements_list *list);
+/* Unless the list has them already. Fills in the types of resident operands, and the sources of
+ * links. False with the failure set: the request could never be run. Free memory is not checked. */
 bool requirements_find(const struct user *user, const struct device *device,
-                       struct request *request, struct requirements needs[CHAIN_LINKS],
-                       uint32_t *count, struct failure *failure);
-void requirements_free(struct requirements *needs, uint32_t count);
+                       struct request *request, struct requirements_list *list,
+                       struct failure *failure);
+void requirements_free(struct requirements_list *list);
 
 /* dry_run.c: answer an operator's request with {"bytes", "seconds", "device"}, diffusion's with
  * "dt" and "dt_max", too. A chain's: of all rounds, and with "ops", a map for each link: the
