@@ -264,13 +264,16 @@ void mailbox_opened(struct device *device, const struct channel_message *message
     tell_all(mailbox);
 }
 
-/* Until it is tried again, each time for twice as long. */
-static void rest(struct mailbox_reach *reach)
+/* Until it is tried again: each time for twice as long, while no copy arrives. */
+static void rest(struct mailbox *mailbox, const struct device *device, const char *text)
 {
+    struct mailbox_reach *reach = &mailbox->reach[device->number];
     reach->pause = reach->pause ? 2 * reach->pause : MAILBOX_REST;
     if (reach->pause > MAILBOX_REST_MOST)
         reach->pause = MAILBOX_REST_MOST;
     reach->rest = reach->pause;
+    log_warning("%s %s %s; copies go through the host for %u s", device->name, text,
+                mailbox->device->name, reach->pause * HEARTBEAT_MS / 1000);
 }
 
 bool mailbox_mapped(struct device *device, uint64_t region, enum status status)
@@ -282,9 +285,7 @@ bool mailbox_mapped(struct device *device, uint64_t region, enum status status)
             continue;
         reach->known = status == STATUS_OK ? MAILBOX_MAPPED : MAILBOX_OUT_OF_REACH;
         if (status != STATUS_OK) {
-            rest(reach);
-            log_warning("%s cannot reach memory of %s; copies go through the host", device->name,
-                        member->name);
+            rest(mailbox, device, "cannot reach memory of");
         } else if (reach->pause) {
             log_info("%s reaches %s again", device->name, member->name);
         }
@@ -294,14 +295,15 @@ bool mailbox_mapped(struct device *device, uint64_t region, enum status status)
     return false;
 }
 
-void mailbox_missed(struct device *device, const struct slab *slot)
+void mailbox_copied(const struct device *device, const struct slab *slot, bool ok)
 {
-    const struct device *owner = slot->mailbox->device;
     struct mailbox_reach *reach = &slot->mailbox->reach[device->number];
     if (reach->known != MAILBOX_MAPPED)
         return;
+    if (ok) {
+        reach->pause = 0;
+        return;
+    }
     reach->known = MAILBOX_CUT_OFF;
-    rest(reach);
-    log_warning("%s does not reach %s any more; copies go through the host", device->name,
-                owner->name);
+    rest(slot->mailbox, device, "no longer reaches");
 }

@@ -85,5 +85,5 @@ void mailbox_worker_lost(struct device *device);
 void mailbox_opened(struct device *device, const struct channel_message *message, int *descriptor);
 /* MAPPED of a region. False: it is no mailbox. */
 bool mailbox_mapped(struct device *device, uint64_t region, enum status status);
-/* A DOWNLOAD of the device's did not arrive in the slot: others take another way. */
-void mailbox_missed(struct device *device, const struct slab *slot);
+/* A DOWNLOAD of the device's has arrived in the slot, or has not: then others take another way. */
+void mailbox_copied(const struct device *device, const struct slab *slot, bool ok);

@@ -362,8 +362,8 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
         return false;
     link_rate_end(&device->rate, slab->bytes, uv_hrtime());
     answered(device, slab->field->user, &slab->record);
-    if (slab->mailbox && status != STATUS_OK)
-        mailbox_missed(device, slab);
+    if (slab->mailbox)
+        mailbox_copied(device, slab, status == STATUS_OK);
     copy_ended(slab, status == STATUS_OK);
     return true;
 }
