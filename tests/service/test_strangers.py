@@ -152,9 +152,20 @@ def test_others_wait_for_one_plan_of_a_user_with_ever_new_coordinates(chained):
             begun()
             while True:
                 time.sleep(60)
+
+        def done_by_others(stats):
+            return stats["totals"]["done"] - stats["user"]["done"]
+
+        def makes_a_plan(stats):
+            return done_by_others(stats) >= 1 and stats["queue"]["running"]  # the put is over
         with neighbour(ask):
-            eventually(lambda: client.call("stats")["queue"]["running"], "a plan is being made")
-            assert client.out("laplacian", f=wave(8, 8)).shape == (8, 8)
-            stats = client.call("stats")
-            # Of a put and eight plans; some may end between the answer and the look at them.
-            assert stats["totals"]["done"] - stats["user"]["done"] <= 6 and jobs_under_way(stats) >= 1
+            eventually(lambda: makes_a_plan(client.call("stats")), "a plan is being made")
+            before, job = client.send("stats"), client.send("laplacian", f=wave(8, 8))
+            before = done_by_others(client.recv(before))
+            looks = [client.call("stats")]
+            while job not in client.replies:
+                looks.append(client.call("stats"))
+            assert client.recv(job)["out"].shape == (8, 8)
+            # The one whose plan was being made; the last look came after the answer. A chain is one job.
+            assert all(done_by_others(stats) <= before + (not chained) for stats in looks[:-1])
+            assert jobs_under_way(looks[-1]) >= 1
