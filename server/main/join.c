@@ -22,6 +22,7 @@ enum { LENT_MOST = 64, TICK_MS = 500, PROBE_MS = 65000, PROBE_BYTES = 16 << 20 }
 struct lent {
     char device[CONFIG_DEVICE_BYTES], name[80]; /* "cuda:0", "NODE/cuda:0" */
     pid_t worker, bridge;                       /* 0: has ended */
+    int channel;                                /* of a worker that is asked */
     uint64_t start_ns;                          /* when to start both */
 };
 
@@ -79,64 +80,73 @@ static void add(const struct config *config, const char *device)
 
 /* --- what it has --- */
 
-/* What the worker with that channel says. False: nothing. */
-static bool ask(int channel, struct channel_message *said)
+static bool is_gpu(const struct lent *lent)
 {
-    struct channel_message arena = {.type = CHANNEL_ARENA, .u.arena.bytes = PROBE_BYTES};
-    static struct channel_inbox inbox;
-    struct pollfd polls = {.fd = channel, .events = POLLIN};
-    int descriptor = -1;
-    const int memfd = rights_memfd("probe", PROBE_BYTES);
-    const bool asked = memfd >= 0 && channel_send(channel, &arena, memfd) == CHANNEL_OK;
-    if (memfd >= 0)
-        close(memfd);
-    const bool answered = asked && poll(&polls, 1, PROBE_MS) == 1 &&
-                          channel_receive(channel, &inbox, said, &descriptor) == CHANNEL_OK;
-    if (descriptor >= 0)
-        close(descriptor);
-    return answered;
+    return strncmp(lent->device, "cuda", 4) == 0;
 }
 
-/* How many GPUs there are, as a worker says that opens this one; 0: it cannot be used. */
-static uint32_t count_gpus(const char *device, bool is_wanted)
+/* Have a worker open the device. */
+static void ask(struct lent *lent)
 {
-    struct channel_message said = {.type = CHANNEL_REFUSED};
-    int channel;
-    pid_t pid;
-    const int error =
-        start_program(node.worker_path, device, SOCK_SEQPACKET | SOCK_NONBLOCK, &channel, &pid);
-    snprintf(said.u.refused.text, sizeof said.u.refused.text, "%s",
-             error ? strerror(error) : "its worker says nothing");
-    if (!error) {
-        ask(channel, &said);
-        end_process(pid);
-        close(channel);
-        waitpid(pid, NULL, 0);
+    const struct channel_message arena = {.type = CHANNEL_ARENA, .u.arena.bytes = PROBE_BYTES};
+    const int memfd = rights_memfd("probe", PROBE_BYTES);
+    start_program(node.worker_path, lent->device, SOCK_SEQPACKET | SOCK_NONBLOCK, &lent->channel,
+                  &lent->worker);
+    if (lent->channel >= 0 && memfd >= 0)
+        channel_send(lent->channel, &arena, memfd);
+    if (memfd >= 0)
+        close(memfd);
+}
+
+/* How many GPUs there are, as that worker says, which ends; 0: the device cannot be used. */
+static uint32_t hear(struct lent *lent, bool is_wanted)
+{
+    struct channel_message said = {.u.refused.text = "its worker says nothing"};
+    struct channel_inbox inbox = {0};
+    struct pollfd polls = {.fd = lent->channel, .events = POLLIN};
+    int descriptor = -1;
+    if (lent->worker && poll(&polls, 1, PROBE_MS) == 1)
+        channel_receive(lent->channel, &inbox, &said, &descriptor);
+    if (descriptor >= 0)
+        close(descriptor);
+    if (lent->worker) {
+        end_process(lent->worker);
+        close(lent->channel);
+        waitpid(lent->worker, NULL, 0);
     }
+    lent->worker = 0;
     if (said.type == CHANNEL_READY)
         return said.u.ready.info.count;
     if (is_wanted)
-        log_error("%s cannot be used: %.199s", device, said.u.refused.text);
+        log_error("%s cannot be used: %.199s", lent->device, said.u.refused.text);
     return 0;
 }
 
 /* --- the node --- */
 
-/* False: one of the GPUs that are asked for cannot be used. */
+/* False: one of the GPUs that are asked for cannot be used. They take seconds to open, all at once.
+ */
 static bool find_devices(const struct config *config, uint32_t *hosts)
 {
     char device[CONFIG_DEVICE_BYTES];
     const bool is_auto = strcmp(config->device, "auto") == 0;
-    const uint32_t gpus = is_auto ? count_gpus("cuda:0", false) : 0;
-    const char *left = gpus ? "" : is_auto ? "host" : config->device;
-    for (uint32_t i = 0; i < gpus; i++) {
+    const char *left = is_auto ? "cuda:0" : config->device;
+    uint32_t gpus = 0;
+    while (config_next_device(&left, hosts, device))
+        add(config, device);
+    for (uint32_t i = 0; i < node.count; i++)
+        if (is_gpu(&node.lent[i]))
+            ask(&node.lent[i]);
+    for (uint32_t i = 0; i < node.count; i++)
+        if (is_gpu(&node.lent[i]) && !(gpus = hear(&node.lent[i], !is_auto)) && !is_auto)
+            return false;
+    for (uint32_t i = 1; is_auto && i < gpus; i++) {
         snprintf(device, sizeof device, "cuda:%u", i);
         add(config, device);
     }
-    while (config_next_device(&left, hosts, device)) {
-        if (strncmp(device, "cuda", 4) == 0 && !count_gpus(device, true))
-            return false;
-        add(config, device);
+    if (is_auto && !gpus) {
+        node.count = 0;
+        add(config, "host");
     }
     return true;
 }
