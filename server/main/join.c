@@ -63,7 +63,8 @@ static void reap(void)
             struct lent *lent = &node.lent[i];
             if (pid != lent->worker && pid != lent->bridge)
                 continue;
-            end_process(pid == lent->worker ? lent->bridge : lent->worker);
+            if (pid == lent->bridge)
+                end_process(lent->worker);
             *(pid == lent->worker ? &lent->worker : &lent->bridge) = 0;
             lent->start_ns = clock_ns() + PAUSE_NS;
         }
@@ -165,11 +166,18 @@ static void set_environment(const struct config *config, uint32_t hosts)
     setenv("FDSERVER_REGION_SHARE", number, 1);
 }
 
+/* A bridge whose worker has ended passes on its last words before it ends, too. */
 static void tend(void)
 {
-    for (uint32_t i = 0; i < node.count; i++)
-        if (!node.lent[i].worker && !node.lent[i].bridge && clock_ns() >= node.lent[i].start_ns)
-            start(&node.lent[i]);
+    for (uint32_t i = 0; i < node.count; i++) {
+        struct lent *lent = &node.lent[i];
+        if (lent->worker || clock_ns() < lent->start_ns)
+            continue;
+        if (lent->bridge)
+            end_process(lent->bridge);
+        else
+            start(lent);
+    }
 }
 
 /* Let jobs that run here finish, for so long at most: a bridge leaves when the head has nothing
