@@ -108,10 +108,21 @@ derive_indexed(const along_y_z_shape<T, R> &shape, const pack<T, V> (&f)[S + 2 *
 #pragma unroll
         for (int v = 0; v < V; v++)
             acc[0].v[v] = shape.odd ? -T(0) : T(0); /* −0 + a product is the product */
-        add_taps<R>(
-            acc, [&](int t, int, int) { return rows.taps[s][t]; },
-            [&](int t, int, int v) { return f[s + t].v[v]; },
-            [&](int t, int, int) { return rows.has[t > 0][s]; });
+        /* The sum of the window's points from that one on. */
+        auto add = [&](int first) {
+            add_taps<R>(
+                acc, [&](int t, int, int) { return rows.taps[s][t]; },
+                [&](int t, int, int v) { return f[first + t].v[v]; },
+                [&](int t, int, int) { return rows.has[t > 0][s]; });
+        };
+        /* Closures: R points next to a side, of even orders R − 1. */
+        const int closed = R - (shape.odd ? 0 : 1);
+        if (at.low && s < closed)
+            add(R);
+        else if (at.high && s >= S - closed)
+            add(S - R - 1);
+        else
+            add(s);
         if (at.stored >> s & 1)
             store(s, acc[0]);
     }

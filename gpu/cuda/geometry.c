@@ -1,6 +1,7 @@
 #include "gpu/cuda/geometry.h"
 
 #include "gpu/split.h"
+#include "numerics/table.h"
 
 #include <string.h>
 
@@ -9,10 +10,30 @@ static int64_t between(int64_t x, int64_t low, int64_t high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* The points next to the side that are not in the interior. */
-static int64_t boundary_points(const struct side *side)
+/* Has the axis coordinates, and are the rows next to that side closures of points alone, which can
+ * be read where they lie? Along x kernels compute them of lines alone. */
+static bool closes_by_points(const struct plan *plan, int a, int s)
 {
+    const int active =
+        plan->axis[AXIS_X].active + plan->axis[AXIS_Y].active + plan->axis[AXIS_Z].active;
+    if (!(plan->indexed >> a & 1) || active == 2 || (active == 3 && a == AXIS_X))
+        return false;
+    const struct table_header *header = table_of(plan);
+    const struct table_axis *axis = &header->axis_of[a];
+    const struct side *side = &axis->side[s];
+    const bool imposed = s == SIDE_LOW ? axis->first > 0 : axis->last < axis->n - 1;
+    /* In a shorter axis rows may be the other side's. */
+    return side->map == SIDE_MAP_NONE && side->datum == SIDE_DATUM_NONE && !side->halo &&
+           !imposed && axis->n >= 4 * plan->radius;
+}
+
+/* The points next to a side that are not in the interior. */
+static int64_t boundary_points(const struct plan *plan, int a, int s)
+{
+    const struct side *side = &plan->axis[a].side[s];
     const int32_t apart = side->rows > side->held ? side->rows : side->held;
+    if (closes_by_points(plan, a, s))
+        return table_of(plan)->axis_of[a].side[s].held;
     return apart > side->apart ? apart : side->apart;
 }
 
@@ -62,9 +83,8 @@ void geometry_init(struct geometry *g, const struct plan *whole, uint64_t from, 
     const struct plan *plan = g->plan;
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
-        const struct side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
-        g->low[a] = between(boundary_points(low), g->begin[a], g->end[a]);
-        g->high[a] = between(axis->n - boundary_points(high), g->low[a], g->end[a]);
+        g->low[a] = between(boundary_points(plan, a, SIDE_LOW), g->begin[a], g->end[a]);
+        g->high[a] = between(axis->n - boundary_points(plan, a, SIDE_HIGH), g->low[a], g->end[a]);
     }
     geometry_boundary(g);
 }

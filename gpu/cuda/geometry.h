@@ -1,6 +1,6 @@
 /* What every pass of a plan has in common: the points that are centred on every active axis (the
- * interior), and all others (the boundary); of a part of a pass, those of its units (gpu/split.h).
- */
+ * interior), along axes with coordinates also those of closures of points alone, and all others
+ * (the boundary); of a part of a pass, those of its units (gpu/split.h). */
 #pragma once
 
 #include "gpu/cuda/passes.h"

@@ -1,8 +1,8 @@
 /* From a plan to kernels on a stream: the one place that decides which kernels run.
  *
- *   interior:  the points that are centred on every active axis → a family of the table below, for
- *              gradients, divergences and curls vector_operators.cu, for what neither takes
- *              interior.cu
+ *   interior:  the points that are centred on every active axis, along coordinates also closures
+ *              of points alone → a family of the table below, for gradients, divergences and curls
+ *              vector_operators.cu, for what neither takes interior.cu
  *   boundary:  all others → faces.cu, and what that leaves → points.cu, of plans that are not plain
  *              table_boundary.cu
  *

@@ -69,8 +69,8 @@ template <typename T> struct centred_terms {
 };
 
 /* The rows of axes with coordinates: of 2R + 1 taps, those of the points −R … R from a row's own,
- * of which rows of an even number of points leave the first or the last out. Along other axes they
- * are pairs, fewer than R where both are mixed. */
+ * of which rows of an even number of points leave the first or the last out; in closures of points
+ * that lie further inside. Along other axes they are pairs, fewer than R where both are mixed. */
 struct index_rows {
     uint64_t at[AXIS_COUNT]; /* bytes from the table's first */
     int32_t axes;            /* bit a: axis a has them */
@@ -81,6 +81,7 @@ struct index_rows {
 template <typename T> struct index_row {
     const T *taps;
     bool first, last; /* has it these? */
+    int shift;        /* of a closure's points, from −R … R inwards */
 };
 
 static __device__ __forceinline__ const table_row_f32 *table_row_at(const void *rows, int64_t i,
@@ -101,15 +102,25 @@ static __device__ __forceinline__ auto index_row_at(const index_rows &rows, int 
     return table_row_at((const char *)table[rows.slot].rows + rows.at[a], i, T());
 }
 
-/* … and its taps. One that is not centred there, of an edge that these kernels do not compute, has
- * any of its own: it must not be read beyond its weights. */
+/* … and its taps, about another index where it is in a window that lies inside the grid. A closure
+ * of points alone that is not in its window has as many: at the low side from the first one on, at
+ * the high side up to the last one. Of other rows next to a side, which these kernels do not sum,
+ * they are any. */
+template <typename T, int R>
+static __device__ __forceinline__ index_row<T> row_of(const index_rows &rows, int a, int64_t i,
+                                                      int64_t about)
+{
+    const auto *const row = index_row_at<T>(rows, a, i);
+    const int skip = (int)(__ldg(&row->first) - (about - R)), count = __ldg(&row->count);
+    const bool inside = skip == 0 || (skip == 1 && count <= 2 * R);
+    const int without = inside ? skip : skip < 0 && count == 2 * R;
+    return {row->w - without, without == 0, without + count == 2 * R + 1,
+            inside ? 0 : skip - without};
+}
 template <typename T, int R>
 static __device__ __forceinline__ index_row<T> row_of(const index_rows &rows, int a, int64_t i)
 {
-    const auto *const row = index_row_at<T>(rows, a, i);
-    const int skip = (int)(__ldg(&row->first) - (i - R));
-    const bool centred = skip == 0 || skip == 1;
-    return {row->w - (centred ? skip : 0), skip == 0, skip + __ldg(&row->count) == 2 * R + 1};
+    return row_of<T, R>(rows, a, i, i);
 }
 
 /* Tap t, 0 where it has none. */

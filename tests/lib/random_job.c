@@ -293,6 +293,15 @@ void random_indexed_job(struct random *random, struct job *job, void **block)
                                                  : 12 + random_below(random, 320);
         job->n[AXIS_Y] = 12 + random_below(random, 30);
         job->n[AXIS_Z] = 12 + random_below(random, 20);
+        if (random_below(random, 2))
+            job->more.coordinates = (1 << AXIS_COUNT) - 1;
+        const bool closes = random_below(random, 2); /* with closures of points alone */
+        for (int a = 0; a < AXIS_COUNT && closes; a++)
+            for (int s = 0; s < SIDE_COUNT; s++)
+                job->boundary[a][s] = (struct boundary){
+                    .kind = job->operator_id == OPERATOR_DIFFUSION ? BOUNDARY_VALUE
+                                                                   : BOUNDARY_ONE_SIDED,
+                    .value = 0.25};
     } while (job->axes < AXIS_COUNT || !job->more.coordinates || job->more.coefficient ||
              (job->operator_id != OPERATOR_LAPLACIAN && job->operator_id != OPERATOR_DIFFUSION) ||
              !job_is_valid(job));
