@@ -28,34 +28,6 @@ template <typename T, int R> struct biharmonic_shape {
     int32_t shared; /* all axes have one w: pairs are added first */
 };
 
-template <typename T, int V>
-static __device__ __forceinline__ pack<T, V> sum_of(const pack<T, V> &a, const pack<T, V> &b)
-{
-    pack<T, V> sum;
-#pragma unroll
-    for (int v = 0; v < V; v++)
-        sum.v[v] = a.v[v] + b.v[v];
-    return sum;
-}
-template <typename T, int V>
-static __device__ __forceinline__ pack<T, V> times(T w, const pack<T, V> &q)
-{
-    pack<T, V> product;
-#pragma unroll
-    for (int v = 0; v < V; v++)
-        product.v[v] = w * q.v[v];
-    return product;
-}
-
-/* acc + w times q. */
-template <typename T, int V>
-static __device__ __forceinline__ void add(pack<T, V> &acc, T w, const pack<T, V> &q)
-{
-#pragma unroll
-    for (int v = 0; v < V; v++)
-        acc.v[v] = fused(w, q.v[v], acc.v[v]);
-}
-
 /* A pack of a row in shared memory, with N points on each side of it. */
 template <typename T, int V, int N> struct row_part {
     enum { PACKS = (N + V - 1) / V };
@@ -73,19 +45,15 @@ template <typename T, int V, int N> struct row_part {
     }
     __device__ __forceinline__ pack<T, V> pair(int m) const
     {
-        pack<T, V> sum;
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            sum.v[v] = at(v + m) + at(v - m);
-        return sum;
+        return pack_of<T, V>([&](int v) { return at(v + m) + at(v - m); });
     }
     /* Its second derivatives. */
     __device__ __forceinline__ pack<T, V> derived(T centre, const T *w) const
     {
-        pack<T, V> acc = times(centre, q[PACKS]);
+        pack<T, V> acc = centre * q[PACKS];
 #pragma unroll
         for (int m = 1; m <= N; m++)
-            add(acc, w[m - 1], pair(m));
+            acc = fused(w[m - 1], pair(m), acc);
         return acc;
     }
 };
@@ -94,7 +62,7 @@ template <typename T, int V, int N> struct row_part {
 template <int PITCH, int V, typename T>
 static __device__ __forceinline__ pack<T, V> pair_of_rows(const T *own, int m)
 {
-    return sum_of(shared_pack(own + m * PITCH), shared_pack(own - m * PITCH));
+    return shared_pack(own + m * PITCH) + shared_pack(own - m * PITCH);
 }
 
 template <typename T, int R, bool ALIGNED>
@@ -137,31 +105,31 @@ static __global__ void __launch_bounds__(biharmonic_column<T, R, ALIGNED>::Colum
         const row_part<T, V, REACH> row(f);
         const pack<T, V> own = row.q[row_part<T, V, REACH>::PACKS];
         u[REACH] = own;
-        pack<T, V> newest = times(shape.inner_centre[AXIS_X], own);
-        yy[2 * R] = times(shape.inner_centre[AXIS_Y], own);
-        part[R] = times(shape.centre, own);
+        pack<T, V> newest = shape.inner_centre[AXIS_X] * own;
+        yy[2 * R] = shape.inner_centre[AXIS_Y] * own;
+        part[R] = shape.centre * own;
         auto along_x = [&](int m) {
             const pack<T, V> pair = row.pair(m);
             if (m <= R)
-                add(newest, shape.inner[AXIS_X][m - 1], pair);
+                newest = fused(shape.inner[AXIS_X][m - 1], pair, newest);
             return pair;
         };
         auto along_y = [&](int m) {
             const pack<T, V> pair = pair_of_rows<PITCH, V>(f, m);
             if (m <= R)
-                add(yy[2 * R], shape.inner[AXIS_Y][m - 1], pair);
+                yy[2 * R] = fused(shape.inner[AXIS_Y][m - 1], pair, yy[2 * R]);
             return pair;
         };
-        auto along_z = [&](int m) { return sum_of(shared_pack(plane(m)), u[REACH - m]); };
+        auto along_z = [&](int m) { return shared_pack(plane(m)) + u[REACH - m]; };
         auto add_pairs = [&](const T *w, const auto &pair) {
 #pragma unroll
             for (int m = 1; m <= REACH; m++)
-                add(part[R], w[m - 1], pair(m));
+                part[R] = fused(w[m - 1], pair(m), part[R]);
         };
         if (shape.shared) {
             add_pairs(shape.w[AXIS_X], [&](int m) {
                 const pack<T, V> pair = along_x(m);
-                return sum_of(sum_of(pair, along_y(m)), along_z(m));
+                return pair + along_y(m) + along_z(m);
             });
         } else {
             add_pairs(shape.w[AXIS_X], along_x);
@@ -181,19 +149,19 @@ static __global__ void __launch_bounds__(biharmonic_column<T, R, ALIGNED>::Colum
         xx[R] = shared_pack(middle);
         if (z - R >= column.first) {
             pack<T, V> acc = part[0];
-            add(acc, shape.outer_centre[AXIS_Y], xx[R]);
+            acc = fused(shape.outer_centre[AXIS_Y], xx[R], acc);
 #pragma unroll
             for (int m = 1; m <= R; m++)
-                add(acc, shape.outer[AXIS_Y][m - 1], pair_of_rows<X, V>(middle, m));
-            add(acc, shape.outer_centre[AXIS_Z], xx[R]);
+                acc = fused(shape.outer[AXIS_Y][m - 1], pair_of_rows<X, V>(middle, m), acc);
+            acc = fused(shape.outer_centre[AXIS_Z], xx[R], acc);
 #pragma unroll
             for (int m = 1; m <= R; m++)
-                add(acc, shape.outer[AXIS_Z][m - 1],
-                    sum_of(m == R ? newest : shared_pack(plane_xx(m)), xx[R - m]));
-            add(acc, shape.outer_centre[AXIS_Z], yy[R]);
+                acc = fused(shape.outer[AXIS_Z][m - 1],
+                            (m == R ? newest : shared_pack(plane_xx(m))) + xx[R - m], acc);
+            acc = fused(shape.outer_centre[AXIS_Z], yy[R], acc);
 #pragma unroll
             for (int m = 1; m <= R; m++)
-                add(acc, shape.outer[AXIS_Z][m - 1], sum_of(yy[R + m], yy[R - m]));
+                acc = fused(shape.outer[AXIS_Z][m - 1], yy[R + m] + yy[R - m], acc);
             column.store(out, z - R, acc);
         }
         column.here = column.slot(1);

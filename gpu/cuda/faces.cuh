@@ -91,36 +91,24 @@ template <typename T, int R, int V, int FORM> struct face_sums {
     static constexpr int LINE = face_line(FORM, R);
     using value = pack<T, V>;
 
-    static __device__ __forceinline__ void add(value &acc, bool begun, T w, const value &f)
-    {
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            acc.v[v] = begun ? fused(w, f.v[v], acc.v[v]) : w * f.v[v];
-    }
     /* The sum of a pair of points, or their difference. */
     static __device__ __forceinline__ value paired(const value &up, const value &down)
     {
-        value pair;
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            pair.v[v] = FORM == FACE_SUM ? up.v[v] + down.v[v] : up.v[v] - down.v[v];
-        return pair;
+        return FORM == FACE_SUM ? up + down : up - down;
     }
     static __device__ __forceinline__ void fold(const T (&w)[R], const value (&pair)[R], bool begun,
                                                 value &acc)
     {
 #pragma unroll
         for (int m = 0; m < R; m++)
-            add(acc, begun || m > 0, w[m], pair[m]);
+            acc = fused(w[m], pair[m], acc, begun || m > 0);
     }
     static __device__ __forceinline__ void join(value (&total)[R], const value (&pair)[R],
                                                 bool begun)
     {
 #pragma unroll
         for (int m = 0; m < R; m++)
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                total[m].v[v] = begun ? total[m].v[v] + pair[m].v[v] : pair[m].v[v];
+            total[m] = begun ? total[m] + pair[m] : pair[m];
     }
     /* The pairs along the side's axis about layer R. */
     static __device__ __forceinline__ void pairs_inward(const value (&line)[LINE], bool high,
@@ -140,35 +128,19 @@ template <typename T, int R, int V, int FORM> struct face_sums {
 #pragma unroll
             for (int k = 0; k < LINE; k++)
                 if (k + 1 < LINE || full)
-                    add(acc, begun || k > 0, w[k], line[k]);
+                    acc = fused(w[k], line[k], acc, begun || k > 0);
         if (datum != (T)0)
-            add(acc, begun || !alone, datum, given);
+            acc = fused(datum, given, acc, begun || !alone);
     }
     /* The side's number, along a line that begins with f. */
     static __device__ __forceinline__ value datum_of(const face_side<T, R> &side, const value &f)
     {
-        value given;
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            given.v[v] = side.mixed ? fused(-side.value, f.v[v], side.constant) : side.value;
-        return given;
-    }
-    static __device__ __forceinline__ value all(T number)
-    {
-        value of;
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            of.v[v] = number;
-        return of;
+        return pack_of<T, V>([&](int v) {
+            return side.mixed ? fused(-side.value, f.v[v], side.constant) : side.value;
+        });
     }
     static __device__ __forceinline__ value combined(const value &sum, const value &part, int k)
     {
-        value of;
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            of.v[v] = k == 0              ? part.v[v]
-                      : FORM == FACE_CURL ? sum.v[v] - part.v[v]
-                                          : sum.v[v] + part.v[v];
-        return of;
+        return k == 0 ? part : FORM == FACE_CURL ? sum - part : sum + part;
     }
 };

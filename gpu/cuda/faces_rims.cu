@@ -5,7 +5,7 @@
 
 template <typename T, int R, int FORM> struct rim_point : face_sums<T, R, 1, FORM> {
     using sums = face_sums<T, R, 1, FORM>;
-    using sums::add, sums::combined, sums::join, sums::LINE, sums::paired;
+    using sums::combined, sums::join, sums::LINE, sums::paired;
     using typename sums::value;
     using row_type = typename table_rows_of<T>::row;
 
@@ -75,7 +75,7 @@ template <typename T, int R, int FORM> struct rim_point : face_sums<T, R, 1, FOR
     {
 #pragma unroll
         for (int m = 0; m < R; m++)
-            add(acc, begun || m > 0, __ldg(&centred->w[m]), pair[m]);
+            acc = fused(__ldg(&centred->w[m]), pair[m], acc, begun || m > 0);
     }
     /* … and of a closure. */
     __device__ __forceinline__ void close(const T *f, int a, bool begun, value &acc) const
@@ -87,14 +87,14 @@ template <typename T, int R, int FORM> struct rim_point : face_sums<T, R, 1, FOR
 #pragma unroll
         for (int k = 0; k < LINE; k++)
             if (k < count)
-                add(acc, begun || k > 0, __ldg(&row[a]->w[k]),
-                    read(f, a, s == SIDE_LOW ? k : edge - k));
+                acc = fused(__ldg(&row[a]->w[k]), read(f, a, s == SIDE_LOW ? k : edge - k), acc,
+                            begun || k > 0);
         if (datum == (T)0)
             return;
         const T given = axis.mixed[s]
                             ? fused(-axis.value[s], read(f, a, edge).v[0], axis.constant[s])
                             : axis.value[s];
-        add(acc, begun || count > 0, datum, {{given}});
+        acc = fused(datum, value{{given}}, acc, begun || count > 0);
     }
     /* acc + the derivative along axis a. */
     __device__ __forceinline__ void along(const T *f, int a, bool begun, value &acc) const
@@ -111,7 +111,7 @@ template <typename T, int R, int FORM> struct rim_point : face_sums<T, R, 1, FOR
     {
         value acc = {}, total[R], pair[R];
         if (centred || plan.identity)
-            add(acc, false, plan.centre[centred], read(f, AXIS_X, at[AXIS_X]));
+            acc = plan.centre[centred] * read(f, AXIS_X, at[AXIS_X]);
         const bool together = plan.shared && centred == plan.active;
         const row_type *first = NULL;
 #pragma unroll

@@ -101,8 +101,8 @@ template <typename T, int R, int FORM> struct face_copies {
 template <typename T, int R, int FORM> struct face_column : face_sums<T, R, 1, FORM> {
     using sums = face_sums<T, R, 1, FORM>;
     using ring = face_ring<T, R, FORM>;
-    using sums::LINE, sums::add, sums::close, sums::combined, sums::datum_of, sums::fold,
-        sums::join, sums::paired, sums::pairs_inward;
+    using sums::LINE, sums::close, sums::combined, sums::datum_of, sums::fold, sums::join,
+        sums::paired, sums::pairs_inward;
     using typename sums::value;
 
     const face_plan<T, R> &plan;
@@ -190,8 +190,7 @@ template <typename T, int R, int FORM> struct face_column : face_sums<T, R, 1, F
             pairs_along_y(0, along_y);
         pairs_along_z(0, along_z);
         if (!closed || faces.begins)
-            add(acc, false, closed ? faces.centre : plan.centre,
-                {{edge(plane, 0, high)[d * inward]}});
+            acc = {{(closed ? faces.centre : plan.centre) * edge(plane, 0, high)[d * inward]}};
         if (!closed && plan.shared) {
             value total[R];
             pairs_inward(line, high, total);

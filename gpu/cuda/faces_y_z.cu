@@ -7,8 +7,8 @@ enum { FACE_WIDE = 32, FACE_HIGH = FACE_THREADS / FACE_WIDE };
 template <typename T, int R, int V, int FORM, int AXIS>
 struct face_lines : face_sums<T, R, V, FORM> {
     using sums = face_sums<T, R, V, FORM>;
-    using sums::LINE, sums::add, sums::all, sums::close, sums::combined, sums::datum_of, sums::fold,
-        sums::join, sums::paired, sums::pairs_inward;
+    using sums::LINE, sums::close, sums::combined, sums::datum_of, sums::fold, sums::join,
+        sums::paired, sums::pairs_inward;
     using typename sums::value;
     static constexpr int SLOW = AXIS == AXIS_Y ? AXIS_Z : AXIS_Y;
 
@@ -21,37 +21,19 @@ struct face_lines : face_sums<T, R, V, FORM> {
     /* A pack of layer d. */
     __device__ __forceinline__ value load(const T *f, int d) const
     {
-        return d == 0 && side.imposed ? all(side.value) : load_pack<V>(f + edge + d * inward);
+        return d == 0 && side.imposed ? pack_all<V>(side.value)
+                                      : load_pack<V>(f + edge + d * inward);
     }
     __device__ __forceinline__ void pairs_along_x(const T *f, int d, value (&pair)[R]) const
     {
-        constexpr int REACH = (R + V - 1) / V * V;
-        T xs[V + 2 * REACH];
-        const value own = load(f, d);
+        /* Beyond the row: anything, since no point of the face needs it. */
+        const row_around<T, V, R> row([&](int i) {
+            const bool beyond = i < 0 ? x < -i * V : i > 0 && x + i * V >= plan.n[AXIS_X];
+            return load(beyond ? f : f + i * V, d);
+        });
 #pragma unroll
-        for (int v = 0; v < V; v++)
-            xs[REACH + v] = own.v[v];
-#pragma unroll
-        for (int away = V; away <= REACH; away += V) {
-            /* Beyond the row: anything, since no point of the face needs it. */
-            const value left = load(x < away ? f : f - away, d);
-            const value right = load(x + away >= plan.n[AXIS_X] ? f : f + away, d);
-#pragma unroll
-            for (int v = 0; v < V; v++) {
-                xs[REACH - away + v] = left.v[v];
-                xs[REACH + away + v] = right.v[v];
-            }
-        }
-#pragma unroll
-        for (int m = 1; m <= R; m++) {
-            value up, down;
-#pragma unroll
-            for (int v = 0; v < V; v++) {
-                up.v[v] = xs[REACH + v + m];
-                down.v[v] = xs[REACH + v - m];
-            }
-            pair[m - 1] = paired(up, down);
-        }
+        for (int m = 1; m <= R; m++)
+            pair[m - 1] = paired(row.at(m), row.at(-m));
     }
     /* The pairs along another axis at layer d. */
     __device__ __forceinline__ void pairs_beside(const T *f, int axis, int d,
@@ -83,7 +65,7 @@ struct face_lines : face_sums<T, R, V, FORM> {
     {
         value acc = {}, total[R], pair[R];
         if (d == R || faces.begins)
-            add(acc, false, d < R ? faces.centre : plan.centre, line[d]);
+            acc = (d < R ? faces.centre : plan.centre) * line[d];
         const bool together = d == R && plan.shared;
         bool begun = false;
 #pragma unroll
@@ -142,7 +124,7 @@ struct face_lines : face_sums<T, R, V, FORM> {
                     break;
                 value f;
                 if (FORM == FACE_SUM && d < side.held)
-                    f = all(side.value);
+                    f = pack_all<V>(side.value);
                 else if constexpr (FORM == FACE_SUM)
                     f = sum(in[0], line, d);
                 else

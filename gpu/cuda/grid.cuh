@@ -1,8 +1,9 @@
-/* What all kernels share: the weights in constant memory, vectors of points, indices at the edges,
+/* What all kernels share: the weights in constant memory, the jobs' arrays, indices at the edges,
  * and how they are launched. */
 #pragma once
 
 #include "gpu/cuda/families.h"
+#include "gpu/cuda/pack.cuh"
 
 #include <string.h>
 #include <type_traits>
@@ -10,14 +11,6 @@
 extern __constant__ struct passes_constants table[PASSES_SLOTS]; /* table.cu */
 
 /* One spelling for both types. */
-static __device__ __forceinline__ float fused(float a, float b, float c)
-{
-    return __fmaf_rn(a, b, c);
-}
-static __device__ __forceinline__ double fused(double a, double b, double c)
-{
-    return __fma_rn(a, b, c);
-}
 static __device__ __forceinline__ float weight(int slot, int axis, int m, float)
 {
     return table[slot].c_f32[axis][m];
@@ -43,73 +36,6 @@ static __device__ __forceinline__ void prefetch_l2(const void *p)
 #else
     (void)p;
 #endif
-}
-
-/* V neighbours along x that one thread computes: 16 bytes where rows are aligned, else one point.
- */
-template <typename T, int V> struct pack {
-    T v[V];
-};
-static __device__ __forceinline__ pack<float, 4> load4(const float *p)
-{
-    const float4 q = __ldg((const float4 *)p);
-    return {{q.x, q.y, q.z, q.w}};
-}
-template <int V> static __device__ __forceinline__ pack<float, V> load_pack(const float *p)
-{
-    if constexpr (V == 4) {
-        return load4(p);
-    } else if constexpr (V == 2) {
-        const float2 q = __ldg((const float2 *)p);
-        return {{q.x, q.y}};
-    } else {
-        return {{__ldg(p)}};
-    }
-}
-template <int V> static __device__ __forceinline__ pack<double, V> load_pack(const double *p)
-{
-    if constexpr (V == 2) {
-        const double2 q = __ldg((const double2 *)p);
-        return {{q.x, q.y}};
-    } else {
-        return {{__ldg(p)}};
-    }
-}
-/* In shared memory: 16 bytes. */
-static __device__ __forceinline__ pack<float, 4> shared_pack(const float *p)
-{
-    const float4 q = *(const float4 *)p;
-    return {{q.x, q.y, q.z, q.w}};
-}
-static __device__ __forceinline__ pack<double, 2> shared_pack(const double *p)
-{
-    const double2 q = *(const double2 *)p;
-    return {{q.x, q.y}};
-}
-static __device__ __forceinline__ void store_shared(float *p, const pack<float, 4> &q)
-{
-    *(float4 *)p = make_float4(q.v[0], q.v[1], q.v[2], q.v[3]);
-}
-static __device__ __forceinline__ void store_shared(double *p, const pack<double, 2> &q)
-{
-    *(double2 *)p = make_double2(q.v[0], q.v[1]);
-}
-/* In one store: the compiler splits plain ones where another branch stores single points. */
-static __device__ __forceinline__ void store_pack(float *p, const pack<float, 4> &q)
-{
-    __stcg((float4 *)p, make_float4(q.v[0], q.v[1], q.v[2], q.v[3]));
-}
-static __device__ __forceinline__ void store_pack(float *p, const pack<float, 2> &q)
-{
-    *(float2 *)p = make_float2(q.v[0], q.v[1]);
-}
-static __device__ __forceinline__ void store_pack(double *p, const pack<double, 2> &q)
-{
-    __stcg((double2 *)p, make_double2(q.v[0], q.v[1]));
-}
-template <typename T> static __device__ __forceinline__ void store_pack(T *p, const pack<T, 1> &q)
-{
-    *p = q.v[0];
 }
 
 /* What a kernel is told of its jobs: where there is one, nothing, since a large one's registers are
@@ -173,21 +99,6 @@ template <typename Index> struct axis_images {
                        : base[SIDE_HIGH] + sign[SIDE_HIGH] * i;
     }
 };
-
-/* Store the points of a pack that lie in [low, high). */
-template <typename T, int V>
-static __device__ __forceinline__ void store_between(T *row, int64_t x0, const pack<T, V> &q,
-                                                     int64_t low, int64_t high)
-{
-    if (x0 >= low && x0 + V <= high) {
-        store_pack(row + x0, q);
-    } else {
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            if (x0 + v >= low && x0 + v < high)
-                row[x0 + v] = q.v[v];
-    }
-}
 
 /* The point of the boundary that a thread computes, in numbers as short as will do: divisions are
  * most of this. */
