@@ -274,19 +274,6 @@ static along_y_z_shape<T, R> make_shape(const struct geometry *g, const struct t
     return shape;
 }
 
-template <typename T, int R>
-static cudaError_t launch_along_y_z(const struct geometry *g, const struct table_pass *pass)
-{
-    constexpr int V = 8 / sizeof(T);
-    along_y_z_shape<T, R> shape = make_shape<T, R>(g, pass);
-    const bool eight = window_points(g) == 8;
-    if (shape.stride % V != 0)
-        return eight ? launch_direct<T, R, 8, 1>(g, &shape, pass)
-                     : launch_direct<T, R, 16, 1>(g, &shape, pass);
-    return eight ? launch_direct<T, R, 8, V>(g, &shape, pass)
-                 : launch_direct<T, R, 16, V>(g, &shape, pass);
-}
-
 template <int R>
 static cudaError_t launch_unaligned(const struct geometry *g, const struct table_pass *pass)
 {
@@ -317,13 +304,21 @@ extern "C" bool along_y_z_unaligned_takes(const struct geometry *g)
 extern "C" cudaError_t along_y_z_unaligned_launch(const struct geometry *g,
                                                   const struct table_pass *pass)
 {
-    return with_radius<CENTRED_RADIUS>(
-        g, [&](auto radius) { return launch_unaligned<decltype(radius)::value>(g, pass); });
+    return with_number<1, CENTRED_RADIUS>(g->plan->radius, [&](auto radius) {
+        return launch_unaligned<decltype(radius)::value>(g, pass);
+    });
 }
 
 extern "C" cudaError_t along_y_z_launch(const struct geometry *g, const struct table_pass *pass)
 {
     return with_type_and_radius<CENTRED_RADIUS>(g, [&](auto type, auto radius) {
-        return launch_along_y_z<decltype(type), decltype(radius)::value>(g, pass);
+        using T = decltype(type);
+        constexpr int R = decltype(radius)::value, V = 8 / sizeof(T);
+        along_y_z_shape<T, R> shape = make_shape<T, R>(g, pass);
+        return with_flag(window_points(g) == 8, [&](auto eight) {
+            constexpr int S = decltype(eight)::value ? 8 : 16;
+            return shape.stride % V != 0 ? launch_direct<T, R, S, 1>(g, &shape, pass)
+                                         : launch_direct<T, R, S, V>(g, &shape, pass);
+        });
     });
 }

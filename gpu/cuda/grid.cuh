@@ -326,23 +326,35 @@ static cudaError_t launch_blocks(const kernel_pair<S, T> &kernel, int64_t blocks
                                         out, g->arrays[0]);
 }
 
-/* run(radius), a constant, of the plan's radius, of 1 … MOST. */
-template <int MOST, int R = 1, typename Run>
-static cudaError_t with_radius(const struct geometry *g, const Run &run)
+/* run(number), a constant, of FIRST … LAST. */
+template <int FIRST, int LAST, typename Run>
+static cudaError_t with_number(int number, const Run &run)
 {
-    if constexpr (R > MOST)
+    if constexpr (FIRST > LAST)
         return cudaErrorInvalidValue;
     else
-        return g->plan->radius == R ? run(std::integral_constant<int, R>())
-                                    : with_radius<MOST, R + 1>(g, run);
+        return number == FIRST ? run(std::integral_constant<int, FIRST>())
+                               : with_number<FIRST + 1, LAST>(number, run);
 }
 
-/* run(T(), radius) of the plan's type and radius. */
+/* run(is), a constant. */
+template <typename Run> static auto with_flag(bool is, const Run &run)
+{
+    return is ? run(std::true_type()) : run(std::false_type());
+}
+
+/* run(T()) of the plan's type. */
+template <typename Run> static auto with_type(const struct plan *plan, const Run &run)
+{
+    return plan->dtype == DTYPE_F32 ? run(float()) : run(double());
+}
+
+/* run(T(), radius) of the plan's type and radius, of 1 … MOST. */
 template <int MOST, typename Run>
 static cudaError_t with_type_and_radius(const struct geometry *g, const Run &run)
 {
-    return with_radius<MOST>(g, [&](auto radius) {
-        return g->plan->dtype == DTYPE_F32 ? run(float(), radius) : run(double(), radius);
+    return with_number<1, MOST>(g->plan->radius, [&](auto radius) {
+        return with_type(g->plan, [&](auto type) { return run(type, radius); });
     });
 }
 

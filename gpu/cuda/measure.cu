@@ -1,6 +1,6 @@
 /* Measures: a warp for each block, a thread for each lane; then the same over what these gave,
  * until one is left. Reads each element once, in order. */
-#include "gpu/cuda/families.h"
+#include "gpu/cuda/grid.cuh"
 
 #define MEASURE_FUNCTION static __host__ __device__ __forceinline__
 #include "numerics/measure.h"
@@ -69,9 +69,8 @@ static cudaError_t put_measure(const void *a, const void *b, uint64_t count, str
 {
     const uint64_t needed = (measure_blocks(count) + WARPS - 1) / WARPS;
     const unsigned blocks = (unsigned)min(needed, (uint64_t)BLOCKS_MOST);
-    void *arguments[] = {&a, &b, &count, &to};
-    return cudaLaunchKernel(measure_kernel<How, T>, dim3(blocks), dim3(THREADS), arguments, 0,
-                            stream);
+    return launch_grid(measure_kernel<How, T>, dim3(blocks), dim3(THREADS), 0, stream, (const T *)a,
+                       (const T *)b, count, to);
 }
 
 extern "C" cudaError_t measure_launch(const struct launch *launch, cudaStream_t stream)
@@ -80,18 +79,17 @@ extern "C" cudaError_t measure_launch(const struct launch *launch, cudaStream_t 
     const void *a = launch->in[0], *b = launch->in[1];
     struct measured *to = (struct measured *)launch->even[0];
     uint64_t count = plan->points;
-    const bool is_float = plan->dtype == DTYPE_F32;
     cudaError_t error;
     if (plan->inputs == 0) {
         const struct measured *given = to;
         to += count;
         error = put_measure<results, struct measured>(given, NULL, count, to, stream);
-    } else if (plan->inputs == 2) {
-        error = is_float ? put_measure<distances, float>(a, b, count, to, stream)
-                         : put_measure<distances, double>(a, b, count, to, stream);
     } else {
-        error = is_float ? put_measure<values, float>(a, b, count, to, stream)
-                         : put_measure<values, double>(a, b, count, to, stream);
+        error = with_type(plan, [&](auto type) {
+            using T = decltype(type);
+            return plan->inputs == 2 ? put_measure<distances, T>(a, b, count, to, stream)
+                                     : put_measure<values, T>(a, b, count, to, stream);
+        });
     }
     for (uint64_t blocks = measure_blocks(count); blocks > 1 && error == cudaSuccess;
          blocks = measure_blocks(count)) {

@@ -26,23 +26,18 @@ static __global__ void __launch_bounds__(THREADS)
             pass.impose ? impose(&view) : evaluate(&view, c, FORM);
 }
 
-template <typename T>
-static cudaError_t launch_points(const struct geometry *g, const struct boundary_rest *rest,
-                                 const struct table_pass *pass)
-{
-    const struct table_header *header = table_of(g->plan);
-    return launch_kernel(header->form == TABLE_FORM_SUM ? points_kernel<T, TABLE_FORM_SUM>
-                                                        : points_kernel<T, TABLE_FORM_PARTS>,
-                         g, blocks_of(rest->points * rest->batch, THREADS), dim3(THREADS), 0,
-                         *header, *rest, *pass, vector_jobs_of(g));
-}
-
 extern "C" cudaError_t boundary_launch(const struct geometry *g, const struct table_pass *pass)
 {
+    const struct table_header *header = table_of(g->plan);
     struct boundary_rest rest;
     const cudaError_t error = faces_launch(g, pass, &rest);
     if (error != cudaSuccess || rest.points == 0)
         return error;
-    return g->plan->dtype == DTYPE_F32 ? launch_points<float>(g, &rest, pass)
-                                       : launch_points<double>(g, &rest, pass);
+    return with_type(g->plan, [&](auto type) {
+        using T = decltype(type);
+        return launch_kernel(header->form == TABLE_FORM_SUM ? points_kernel<T, TABLE_FORM_SUM>
+                                                            : points_kernel<T, TABLE_FORM_PARTS>,
+                             g, blocks_of(rest.points * rest.batch, THREADS), dim3(THREADS), 0,
+                             *header, rest, *pass, vector_jobs_of(g));
+    });
 }

@@ -15,18 +15,13 @@ static __global__ void __launch_bounds__(THREADS)
         values[i] = field[places[i]];
 }
 
-template <typename T>
-static cudaError_t launch_probes(const struct plan *plan, int slot, const void *field, void *values,
-                                 uint64_t row, cudaStream_t stream)
-{
-    const dim3 grid((unsigned)blocks_of((int64_t)plan->probes, THREADS));
-    return launch_grid(probes_kernel<T>, grid, dim3(THREADS), 0, stream, slot, (const T *)field,
-                       (T *)values + row * plan->probes);
-}
-
 extern "C" cudaError_t probes_launch(const struct plan *plan, int slot, const void *field,
                                      void *values, uint64_t row, cudaStream_t stream)
 {
-    return plan->dtype == DTYPE_F32 ? launch_probes<float>(plan, slot, field, values, row, stream)
-                                    : launch_probes<double>(plan, slot, field, values, row, stream);
+    const dim3 grid((unsigned)blocks_of((int64_t)plan->probes, THREADS));
+    return with_type(plan, [&](auto type) {
+        using T = decltype(type);
+        return launch_grid(probes_kernel<T>, grid, dim3(THREADS), 0, stream, slot, (const T *)field,
+                           (T *)values + row * plan->probes);
+    });
 }

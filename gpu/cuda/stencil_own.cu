@@ -103,15 +103,12 @@ struct own_pass {
     uint64_t room_bytes;
 };
 
-static void put_weights(const struct stencil_table *table, float *weights)
+template <typename T> static void put_weights(const struct stencil_table *table, T *weights)
 {
-    for (int k = 0; k < table->points; k++)
-        weights[k] = stencil_taps(table)[k].weight.f32;
-}
-static void put_weights(const struct stencil_table *table, double *weights)
-{
-    for (int k = 0; k < table->points; k++)
-        weights[k] = stencil_taps(table)[k].weight.f64;
+    for (int k = 0; k < table->points; k++) {
+        const auto &weight = stencil_taps(table)[k].weight;
+        weights[k] = sizeof(T) == sizeof(float) ? (T)weight.f32 : (T)weight.f64;
+    }
 }
 
 static cudaError_t launch_blocks(const struct own_pass *pass, int64_t blocks, void **arguments)
@@ -194,10 +191,10 @@ static cudaError_t put_padded(const struct own_pass *pass, const void *in, void 
 
 static cudaError_t put_pass(const struct own_pass *pass, const void *in, void *out)
 {
-    if (pass->key->dtype == DTYPE_F32)
-        return pass->key->padded ? put_padded<float>(pass, in, out)
-                                 : put_plain<float>(pass, in, out);
-    return pass->key->padded ? put_padded<double>(pass, in, out) : put_plain<double>(pass, in, out);
+    return with_type(pass->g->plan, [&](auto type) {
+        using T = decltype(type);
+        return pass->key->padded ? put_padded<T>(pass, in, out) : put_plain<T>(pass, in, out);
+    });
 }
 
 /* The stencil's key; padded where its kernel reads a padding. */
