@@ -311,66 +311,48 @@ static void take_pass(const struct geometry *g, const struct table_pass *pass,
         take_parts(header, shape);
 }
 
-template <typename T> using interior_function = void (*)(interior_shape<T>);
-
-/* The kernel of a form, of rows of so many pairs along so many axes. */
-template <typename T> static interior_function<T> find_kernel(int form, int pairs, int axes)
-{
-    static const interior_function<T> parts[] = {
-        interior_kernel<T, interior_parts<1>>, interior_kernel<T, interior_parts<2>>,
-        interior_kernel<T, interior_parts<3>>, interior_kernel<T, interior_parts<4>>,
-        interior_kernel<T, interior_parts<5>>, interior_kernel<T, interior_parts<6>>};
-    static const interior_function<T> means[] = {
-        interior_kernel<T, interior_sum<1, 1>>, interior_kernel<T, interior_sum<2, 1>>,
-        interior_kernel<T, interior_sum<3, 1>>, interior_kernel<T, interior_sum<4, 1>>,
-        interior_kernel<T, interior_sum<5, 1>>};
-    static const interior_function<T> biharmonics[][AXIS_COUNT] = {
-        {interior_kernel<T, interior_biharmonic<1, 1>>,
-         interior_kernel<T, interior_biharmonic<1, 2>>, NULL},
-        {interior_kernel<T, interior_biharmonic<2, 1>>,
-         interior_kernel<T, interior_biharmonic<2, 2>>, NULL},
-        {interior_kernel<T, interior_biharmonic<3, 1>>,
-         interior_kernel<T, interior_biharmonic<3, 2>>, NULL},
-        {interior_kernel<T, interior_biharmonic<4, 1>>,
-         interior_kernel<T, interior_biharmonic<4, 2>>, NULL}};
-    static const interior_function<T> divergences[][AXIS_COUNT] = {
-        {interior_kernel<T, interior_divergence<1, 1>>,
-         interior_kernel<T, interior_divergence<1, 2>>, NULL},
-        {interior_kernel<T, interior_divergence<2, 1>>,
-         interior_kernel<T, interior_divergence<2, 2>>, NULL},
-        {interior_kernel<T, interior_divergence<3, 1>>,
-         interior_kernel<T, interior_divergence<3, 2>>, NULL},
-        {interior_kernel<T, interior_divergence<4, 1>>,
-         interior_kernel<T, interior_divergence<4, 2>>, NULL}};
-    static_assert(sizeof parts / sizeof *parts == MOST_PAIRS, "a kernel for each");
-    if (pairs < 1 || pairs > MOST_PAIRS)
-        return NULL;
-    switch (form) {
-    case TABLE_FORM_PARTS:
-        return parts[pairs - 1];
-    case TABLE_FORM_SUM: /* of an interpolation */
-        return pairs <= SUM_PAIRS && axes == 1 ? means[pairs - 1] : NULL;
-    case TABLE_FORM_BIHARMONIC:
-        return pairs >= 2 && pairs <= SUM_PAIRS ? biharmonics[pairs - 2][axes - 1] : NULL;
-    case TABLE_FORM_DIVERGENCE: /* that of an error estimate is left to the boundary */
-        return pairs < TABLE_RADIUS ? divergences[pairs - 1][axes - 1] : NULL;
-    }
-    return NULL;
-}
-
-template <typename T> static interior_function<T> find_kernel(const struct plan *plan)
+/* run(kernel) of the plan's form, the pairs of its rows and its axes; an invalid value: there is
+ * none. */
+template <typename T, class Run>
+static cudaError_t with_kernel(const struct plan *plan, const Run &run)
 {
     const table_header *header = table_of(plan);
     int a = AXIS_X; /* the first active axis; the rows of all have as many pairs */
     while (!(header->active >> a & 1))
         a++;
-    return find_kernel<T>(header->form, centred_row(plan, TABLE_ROWS_OF_FACTORS, a).count,
-                          active_below(header, AXIS_COUNT));
+    const int pairs = centred_row(plan, TABLE_ROWS_OF_FACTORS, a).count;
+    const int axes = active_below(header, AXIS_COUNT);
+    switch (header->form) {
+    case TABLE_FORM_PARTS:
+        return with_number<1, MOST_PAIRS>(pairs, [&](auto R) {
+            return run(interior_kernel<T, interior_parts<decltype(R)::value>>);
+        });
+    case TABLE_FORM_SUM: /* of an interpolation */
+        return axes > 1 ? cudaErrorInvalidValue : with_number<1, SUM_PAIRS>(pairs, [&](auto R) {
+            return run(interior_kernel<T, interior_sum<decltype(R)::value, 1>>);
+        });
+    case TABLE_FORM_BIHARMONIC:
+        return with_number<1, 2>(axes, [&](auto A) {
+            return with_number<1, SUM_PAIRS - 1>(pairs - 1, [&](auto R) {
+                return run(
+                    interior_kernel<T,
+                                    interior_biharmonic<decltype(R)::value, decltype(A)::value>>);
+            });
+        });
+    default: /* that of an error estimate is left to the boundary */
+        return with_number<1, 2>(axes, [&](auto A) {
+            return with_number<1, TABLE_RADIUS - 1>(pairs, [&](auto R) {
+                return run(
+                    interior_kernel<T,
+                                    interior_divergence<decltype(R)::value, decltype(A)::value>>);
+            });
+        });
+    }
 }
 
 extern "C" bool interior_takes(const struct plan *plan)
 {
-    return find_kernel<float>(plan) != NULL;
+    return with_kernel<float>(plan, [](auto) { return cudaSuccess; }) == cudaSuccess;
 }
 
 template <typename T>
@@ -405,11 +387,12 @@ static cudaError_t launch_interior(const struct geometry *g, const struct table_
     shape.length = (uint64_t)blocks_of((int64_t)shape.blocks, (int64_t)enough);
     const dim3 blocks((unsigned)columns, shape.blocks_y < most ? shape.blocks_y : most,
                       (unsigned)blocks_of((int64_t)shape.blocks, (int64_t)shape.length));
-    return launch_grid(find_kernel<T>(g->plan), blocks, threads, 0, g->stream, shape);
+    return with_kernel<T>(g->plan, [&](auto kernel) {
+        return launch_grid(kernel, blocks, threads, 0, g->stream, shape);
+    });
 }
 
 extern "C" cudaError_t interior_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    return g->plan->dtype == DTYPE_F32 ? launch_interior<float>(g, pass)
-                                       : launch_interior<double>(g, pass);
+    return with_type(g->plan, [&](auto type) { return launch_interior<decltype(type)>(g, pass); });
 }
