@@ -47,39 +47,30 @@ static __device__ __forceinline__ pack<T, V> edges_sum(const edges_shape<T, R> &
                                                        const edges_place<T, R> &place,
                                                        const T *plane, const pack<T, V> *z)
 {
-    constexpr int PACKS = edges_place<T, R>::PACKS, SIDE = edges_place<T, R>::SIDE;
-    T xs[V + 2 * SIDE];
+    constexpr int PACKS = edges_place<T, R>::PACKS;
+    const row_around<T, V, R> x([&](int i) {
+        return i == 0 ? z[R]
+                      : load_pack<V>(plane + place.beside[i < 0 ? i + PACKS : PACKS + i - 1]);
+    });
+    auto x_pair = [&](int m) { return x.at(m) + x.at(-m); };
+    auto y_pair = [&](int m) {
+        return load_pack<V>(plane + place.rows[R + m - 1]) +
+               load_pack<V>(plane + place.rows[m - 1]);
+    };
+    auto z_pair = [&](int m) { return z[R + m] + z[R - m]; };
+    const auto &weights = shape.weights;
+    pack<T, V> acc = weights.centre * z[R];
+    auto add = [&](int axis, const auto &pair) {
 #pragma unroll
-    for (int i = 0; i < PACKS; i++) {
-        const pack<T, V> left = load_pack<V>(plane + place.beside[i]),
-                         right = load_pack<V>(plane + place.beside[PACKS + i]);
-#pragma unroll
-        for (int v = 0; v < V; v++) {
-            xs[i * V + v] = left.v[v];
-            xs[SIDE + V + i * V + v] = right.v[v];
-        }
-    }
-    pack<T, V> acc;
-#pragma unroll
-    for (int v = 0; v < V; v++) {
-        xs[SIDE + v] = z[R].v[v];
-        acc.v[v] = shape.weights.centre * z[R].v[v];
-    }
-    auto along_y = [&](int i) { return load_pack<V>(plane + place.rows[i]); };
-/* clang-format off */
-#define FOR_POINTS(...)                                                                            \
-    _Pragma("unroll") for (int m = 1; m <= R; m++)                                                 \
-        _Pragma("unroll") for (int v = 0; v < V; v++) acc.v[v] = __VA_ARGS__
-/* clang-format on */
-#define X_PAIR (xs[SIDE + v + m] + xs[SIDE + v - m])
-#define Y_PAIR (along_y(R + m - 1).v[v] + along_y(m - 1).v[v])
-#define Z_PAIR (z[R + m].v[v] + z[R - m].v[v])
+        for (int m = 1; m <= R; m++)
+            acc = fused(weights.c[axis][m], pair(m), acc);
+    };
     if (shape.shared) {
-        FOR_POINTS(fused(shape.weights.c[AXIS_X][m], X_PAIR + Y_PAIR + Z_PAIR, acc.v[v]));
+        add(AXIS_X, [&](int m) { return x_pair(m) + y_pair(m) + z_pair(m); });
     } else {
-        FOR_POINTS(fused(shape.weights.c[AXIS_X][m], X_PAIR, acc.v[v]));
-        FOR_POINTS(fused(shape.weights.c[AXIS_Y][m], Y_PAIR, acc.v[v]));
-        FOR_POINTS(fused(shape.weights.c[AXIS_Z][m], Z_PAIR, acc.v[v]));
+        add(AXIS_X, x_pair);
+        add(AXIS_Y, y_pair);
+        add(AXIS_Z, z_pair);
     }
     return acc;
 }

@@ -1,13 +1,6 @@
 #include "gpu/cuda/early.cuh"
-#include "gpu/cuda/grid.cuh"
 #include "gpu/cuda/padding.h"
-
-#include <string.h>
-
-#define POINT_FUNCTION static __device__
-#define POINT_FMA_F32 __fmaf_rn
-#define POINT_FMA_F64 __fma_rn
-#include "numerics/stencil_points.h"
+#include "gpu/cuda/stencil_point.cuh"
 
 /* Beyond a side, and what it holds. */
 template <typename T> struct padding_side {
@@ -66,12 +59,9 @@ impose(const padding_side<T> *holder, const padding_side<T> &side, pack<T, P> (&
 {
     const T number = holder ? holder->number : (T)0, edge = side.held ? side.number : number;
 #pragma unroll
-    for (int p = 0; p < P; p++) {
-#pragma unroll
-        for (int k = 1; k < STENCIL_ROW; k++)
-            value[k].v[p] = holder ? number : value[k].v[p];
-        value[0].v[p] = holder || side.held ? edge : value[0].v[p];
-    }
+    for (int k = 1; k < STENCIL_ROW; k++)
+        value[k] = holder ? pack_all<P>(number) : value[k];
+    value[0] = holder || side.held ? pack_all<P>(edge) : value[0];
 }
 
 /* Ghosts of the side, the nearest first, from the points along its lines. */
@@ -89,18 +79,13 @@ static __device__ __forceinline__ void sum_ghosts(const padding_side<T> &side,
             break;
 #pragma unroll
         for (int m = 0; m < KERNEL_RADIUS; m++)
-#pragma unroll
-            for (int p = 0; p < P; p++)
-                ghost[m].v[p] = k == 0 ? side.row[m][0] * value[0].v[p]
-                                       : fused(side.row[m][k], value[k].v[p], ghost[m].v[p]);
+            ghost[m] = fused(side.row[m][k], value[k], ghost[m], k > 0);
     }
     if (!side.datum)
         return;
 #pragma unroll
     for (int m = 0; m < KERNEL_RADIUS; m++)
-#pragma unroll
-        for (int p = 0; p < P; p++)
-            ghost[m].v[p] = fused(side.data[m], side.number, ghost[m].v[p]);
+        ghost[m] = fused(side.data[m], pack_all<P>(side.number), ghost[m]);
 }
 
 /* A pack of which `count` points are there. */
@@ -110,11 +95,7 @@ static __device__ __forceinline__ pack<T, P> load_any(const T *from, int count)
     if constexpr (ALIGNED) {
         return load_pack<P>(from);
     } else {
-        pack<T, P> q;
-#pragma unroll
-        for (int p = 0; p < P; p++)
-            q.v[p] = __ldg(from + (p < count ? p : 0));
-        return q;
+        return pack_of<T, P>([&](int p) { return __ldg(from + (p < count ? p : 0)); });
     }
 }
 
@@ -243,17 +224,6 @@ static __global__ void __launch_bounds__(PADDING_THREADS, PADDING_BLOCKS)
 
 /* --- what a side's array, a mixed one, or images of the other sign decide --- */
 
-static __device__ __forceinline__ float padding_value(const stencil_source_f32 &source,
-                                                      const int (&at)[AXIS_COUNT])
-{
-    return stencil_read_f32(&source, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
-}
-static __device__ __forceinline__ double padding_value(const stencil_source_f64 &source,
-                                                       const int (&at)[AXIS_COUNT])
-{
-    return stencil_read_f64(&source, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
-}
-
 /* The index along an axis of a layer. */
 template <typename T>
 static __device__ __forceinline__ int index_at(const padding_fields<T> &fields, int axis, int layer)
@@ -301,12 +271,11 @@ static __global__ void __launch_bounds__(PADDING_THREADS)
     if (i >= fields.padding.field || !find_point(fields, i, at))
         return;
     for (int64_t b = blockIdx.y; b < fields.batch; b += gridDim.y) {
-        typedef typename std::conditional<sizeof(T) == 4, struct stencil_source_f32,
-                                          struct stencil_source_f64>::type source_of;
-        const source_of source = {
+        const stencil_point_source<T> source = {
             fields.table ? fields.table : (const struct stencil_table *)table[fields.slot].rows,
             in + b * fields.points, fields.operands, b};
-        out[b * fields.padding.field + i] = padding_value(source, at);
+        out[b * fields.padding.field + i] =
+            stencil_read<T>(source, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
     }
 }
 
@@ -455,7 +424,7 @@ cudaError_t padding_fill(const stencil_padding *padding, const struct stencil_ta
                          const void *const operands[OPERANDS], enum dtype dtype, uint64_t batch,
                          const void *in, cudaStream_t stream)
 {
-    if (dtype == DTYPE_F32)
-        return fill<float>(padding, host, device, slot, operands, batch, in, stream);
-    return fill<double>(padding, host, device, slot, operands, batch, in, stream);
+    return dtype == DTYPE_F32
+               ? fill<float>(padding, host, device, slot, operands, batch, in, stream)
+               : fill<double>(padding, host, device, slot, operands, batch, in, stream);
 }

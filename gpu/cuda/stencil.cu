@@ -4,16 +4,8 @@
  * is in the first cache. Taps that follow one another along x share the packs that they read.
  * Weights are parameters of the kernel, which all lanes read at once, or if too many are read from
  * the table. The first blocks have the edges, a thread a point: numerics/stencil_point.h. */
-#include "gpu/cuda/grid.cuh"
 #include "gpu/cuda/stencil_kernels.h"
-#include "numerics/stencil_plan.h"
-
-#include <string.h>
-
-#define POINT_FUNCTION static __device__
-#define POINT_FMA_F32 __fmaf_rn
-#define POINT_FMA_F64 __fma_rn
-#include "numerics/stencil_points.h"
+#include "gpu/cuda/stencil_point.cuh"
 
 enum {
     THREADS = 256,
@@ -68,11 +60,6 @@ template <typename T> struct given_taps {
     __device__ __forceinline__ T weight(int k) const
     {
         return weights[k];
-    }
-    template <int V>
-    __device__ __forceinline__ void add(const T *const (&from)[V], pack<T, 1> (&acc)[V]) const
-    {
-        sum_points(*this, from, acc);
     }
 };
 
@@ -129,15 +116,6 @@ template <typename T> struct given_packs {
     }
 };
 
-static __device__ __forceinline__ float read_weight(const struct stencil_tap *tap, float)
-{
-    return __ldg(&tap->weight.f32);
-}
-static __device__ __forceinline__ double read_weight(const struct stencil_tap *tap, double)
-{
-    return __ldg(&tap->weight.f64);
-}
-
 static __device__ __forceinline__ const struct stencil_table *table_of(int slot)
 {
     return (const struct stencil_table *)table[slot].rows;
@@ -153,26 +131,16 @@ template <typename T> struct table_taps {
     }
     __device__ __forceinline__ T weight(int k) const
     {
-        return read_weight(&stencil_taps(table_of(slot))[k], T());
-    }
-    template <int V>
-    __device__ __forceinline__ void add(const T *const (&from)[V], pack<T, 1> (&acc)[V]) const
-    {
-        sum_points(*this, from, acc);
+        return __ldg(&stencil_weight<T>(stencil_taps(table_of(slot))[k]));
     }
 };
 
-static __device__ __noinline__ float edge_point(const struct stencil_packs &grid, const float *f,
-                                                int64_t field, const int64_t at[AXIS_COUNT])
+template <typename T>
+static __device__ __noinline__ T edge_point(const struct stencil_packs &grid, const T *f,
+                                            int64_t field, const int64_t at[AXIS_COUNT])
 {
-    const struct stencil_source_f32 source = {table_of(grid.edge.slot), f, grid.operands, field};
-    return stencil_evaluate_f32(&source, at);
-}
-static __device__ __noinline__ double edge_point(const struct stencil_packs &grid, const double *f,
-                                                 int64_t field, const int64_t at[AXIS_COUNT])
-{
-    const struct stencil_source_f64 source = {table_of(grid.edge.slot), f, grid.operands, field};
-    return stencil_evaluate_f64(&source, at);
+    const stencil_point_source<T> source = {table_of(grid.edge.slot), f, grid.operands, field};
+    return stencil_evaluate<T>(source, at);
 }
 
 /* Is it in the interior after all, in no whole pack? */
@@ -200,7 +168,7 @@ static __device__ __forceinline__ void edge_block(const stencil_packs &grid, con
         const table_taps<T> taps = {table_of(grid.edge.slot)->points, grid.edge.slot};
         const T *const from[1] = {in + place};
         pack<T, 1> acc[1] = {{{(T)-0.0}}};
-        taps.add(from, acc);
+        sum_points(taps, from, acc);
         out[place] = acc[0].v[0];
     } else {
         out[place] = edge_point(grid, in + begin, begin / (int64_t)plan->points, at);
@@ -251,7 +219,10 @@ static __global__ void __launch_bounds__(THREADS)
         for (int p = 0; p < P; p++)
             acc[v].v[p] = (T)-0.0;
     }
-    taps.add(from, acc);
+    if constexpr (P > 1)
+        taps.add(from, acc);
+    else
+        sum_points(taps, from, acc);
 #pragma unroll
     for (int v = 0; v < V; v++)
         if (v < left)
@@ -325,32 +296,19 @@ static cudaError_t put_blocks(stencil_packs *grid, Taps *taps, const struct geom
                          (const T *)in, (T *)out);
 }
 
-template <typename T, typename Taps, int V>
-static cudaError_t put_pass(stencil_packs *grid, Taps *taps, const struct geometry *g, int axes,
-                            const void *in, void *out)
-{
-    return put_blocks<T, Taps, V>(grid, taps, g, lay_out(grid, g, axes, V, Taps::PACK), in, out);
-}
-
 /* As many packs a thread as leave the device enough blocks. */
 template <typename T, typename Taps>
 static cudaError_t put_stencil(stencil_packs *grid, Taps *taps, const struct geometry *g, int axes,
                                const void *in, void *out)
 {
-    constexpr int V = Taps::PACK > 1 ? 4 : 32 / (int)sizeof(T);
+    constexpr int MOST = Taps::PACK > 1 ? 4 : 32 / (int)sizeof(T);
     const int64_t points = (int64_t)(g->plan->points * g->plan->batch);
-    if (points >= (int64_t)g->units * BLOCKS_EACH * THREADS * V * Taps::PACK)
-        return put_pass<T, Taps, V>(grid, taps, g, axes, in, out);
-    return put_pass<T, Taps, 1>(grid, taps, g, axes, in, out);
-}
-
-static void tap_weight(const struct stencil_tap *tap, float *to)
-{
-    *to = tap->weight.f32;
-}
-static void tap_weight(const struct stencil_tap *tap, double *to)
-{
-    *to = tap->weight.f64;
+    const bool many = points >= (int64_t)g->units * BLOCKS_EACH * THREADS * MOST * Taps::PACK;
+    return with_flag(many, [&](auto is_many) {
+        constexpr int V = decltype(is_many)::value ? MOST : 1;
+        const int64_t inner = lay_out(grid, g, axes, V, Taps::PACK);
+        return put_blocks<T, Taps, V>(grid, taps, g, inner, in, out);
+    });
 }
 
 /* False where they are too many, or too far. */
@@ -362,7 +320,7 @@ template <typename T> static bool give(given_taps<T> *given, const struct stenci
         if (k == given_taps<T>::MOST || taps[k].step != (int32_t)taps[k].step)
             return false;
         given->steps[k] = (int32_t)taps[k].step;
-        tap_weight(&taps[k], &given->weights[k]);
+        given->weights[k] = stencil_weight<T>(taps[k]);
     }
     return true;
 }
@@ -398,7 +356,7 @@ template <typename T> static bool give(given_packs<T> *given, const struct stenc
         }
         end = pack + P;
         across = step;
-        tap_weight(&taps[k], &given->weights[k]);
+        given->weights[k] = stencil_weight<T>(taps[k]);
     }
     return true;
 }
@@ -461,8 +419,9 @@ extern "C" cudaError_t stencil_launch(const struct launch *launch, int slot, int
         const uint64_t pass = line / plan->lines;
         const void *in = pass == 0 ? launch->in[0] : pass % 2 == 1 ? launch->even[0] : launch->odd;
         void *out = pass % 2 == 1 ? launch->odd : launch->even[0];
-        error = plan->dtype == DTYPE_F32 ? put_typed<float>(&grid, table, &g, axes, in, out)
-                                         : put_typed<double>(&grid, table, &g, axes, in, out);
+        error = with_type(plan, [&](auto type) {
+            return put_typed<decltype(type)>(&grid, table, &g, axes, in, out);
+        });
     }
     return error;
 }
