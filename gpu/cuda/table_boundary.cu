@@ -23,6 +23,9 @@ enum {
     RING_AHEAD_LEAST = 2   /* … and at least */
 };
 
+/* Elements of a load at most: packs of float64 would need more registers than there are. */
+template <typename T> constexpr int PACK = sizeof(T) == 4 ? 4 : 1;
+
 /* Blocks of a march on a multiprocessor. */
 template <typename T> constexpr int RESIDENT = sizeof(T) == 4 ? 4 : 3;
 
@@ -164,15 +167,13 @@ static bool is_line(const table_header *header)
     return (header->active & (header->active - 1)) == 0;
 }
 
-/* Elements of a load. Packs of float64 would need more registers than there are, and where other
- * axes have coordinates each point has a row of its own. */
-static int pack_of(const struct geometry *g)
+/* Elements of a load. Where other axes have coordinates each point has a row of its own. */
+static int pack_points(const struct geometry *g)
 {
     const table_header *header = table_of(g->plan);
-    return header->dtype == DTYPE_F32 && header->axis_of[AXIS_X].n % 4 == 0 &&
-                   (is_line(header) || !g->plan->indexed)
-               ? 4
-               : 1;
+    const bool is_packed =
+        header->axis_of[AXIS_X].n % 4 == 0 && (is_line(header) || !g->plan->indexed);
+    return !is_packed ? 1 : header->dtype == DTYPE_F32 ? PACK<float> : PACK<double>;
 }
 
 /* Points on either side that rows of an axis read in the table's box. */
@@ -288,7 +289,7 @@ static bool add_face(struct table_shape *shape, const struct geometry *g, int us
     const table_header *header = table_of(g->plan);
     const table_axis *axis = &header->axis_of[a];
     const int others[] = {a == AXIS_X ? AXIS_Y : AXIS_X, a == AXIS_Z ? AXIS_Y : AXIS_Z};
-    const int V = a == AXIS_X ? 1 : pack_of(g);
+    const int V = a == AXIS_X ? 1 : pack_points(g);
     struct table_faces *faces = a == AXIS_X ? &shape->x : &shape->others;
     struct table_face *face = &faces->face[faces->count];
     memset(face, 0, sizeof *face);
@@ -373,8 +374,9 @@ extern "C" cudaError_t rows_launch(const struct geometry *g, const struct table_
     if (error != cudaSuccess || left.points == 0)
         return error;
     table_shape_init(&shape, g, pass, &left);
-    if (g->plan->dtype == DTYPE_F64)
-        return launch_table<double, 1>(g, pass, &shape);
-    return pack_of(g) == 4 ? launch_table<float, 4>(g, pass, &shape)
-                           : launch_table<float, 1>(g, pass, &shape);
+    return with_type(g->plan, [&](auto type) {
+        using T = decltype(type);
+        return pack_points(g) == 1 ? launch_table<T, 1>(g, pass, &shape)
+                                   : launch_table<T, PACK<T>>(g, pass, &shape);
+    });
 }

@@ -154,13 +154,6 @@ template <typename T, int AXIS, int V> struct table_lines {
         return view.at[FAST] + v >= face.begin[0] && view.at[FAST] + v < face.end[0];
     }
 
-    /* acc + w × f, or w × f where there is no acc. */
-    static __device__ __forceinline__ void add(value &acc, bool begun, T w, const value &f)
-    {
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            acc.v[v] = begun ? fused(w, f.v[v], acc.v[v]) : w * f.v[v];
-    }
     /* In shared memory a load that nobody needs is cheaper than a branch around it: of which pair.
      */
     static __device__ __forceinline__ int needed(int m, int count)
@@ -169,11 +162,8 @@ template <typename T, int AXIS, int V> struct table_lines {
     }
     __device__ __forceinline__ value paired(const value &up, const value &down) const
     {
-        value pair;
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            pair.v[v] = header.odd ? up.v[v] - down.v[v] : up.v[v] + down.v[v];
-        return pair;
+        return pack_of<T, V>(
+            [&](int v) { return header.odd ? up.v[v] - down.v[v] : up.v[v] + down.v[v]; });
     }
 
     /* A row of the point at index i along an axis, … */
@@ -283,16 +273,14 @@ template <typename T, int AXIS, int V> struct table_lines {
             }
 #pragma unroll
         for (int m = 1; m <= FACE_PAIRS; m++)
-            if (m <= count) {
-                value up, down;
-#pragma unroll
-                for (int v = 0; v < V; v++) {
-                    const int high = REACH + v + m, low = REACH + v - m;
-                    up.v[v] = header.shift < 0 ? xs[high - 1] : xs[high];
-                    down.v[v] = header.shift > 0 ? xs[low + 1] : xs[low];
-                }
-                pair[m - 1] = paired(up, down);
-            }
+            if (m <= count)
+                pair[m - 1] =
+                    paired(pack_of<T, V>([&](int v) {
+                               return header.shift < 0 ? xs[REACH + v + m - 1] : xs[REACH + v + m];
+                           }),
+                           pack_of<T, V>([&](int v) {
+                               return header.shift > 0 ? xs[REACH + v - m + 1] : xs[REACH + v - m];
+                           }));
     }
     /* … from layer d inwards, … */
     __device__ __forceinline__ void pairs_inward(const T *edge, index d, int count,
@@ -318,12 +306,11 @@ template <typename T, int AXIS, int V> struct table_lines {
     /* The side's value m further along another axis. */
     template <int OTHER> __device__ __forceinline__ value stated_at(int m) const
     {
-        value of = stated;
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            if (values && has(v))
-                of.v[v] = __ldg(values + v + m * (OTHER == FAST ? 1 : header.axis_of[FAST].n));
-        return of;
+        return pack_of<T, V>([&](int v) {
+            return values && has(v)
+                       ? __ldg(values + v + m * (OTHER == FAST ? 1 : header.axis_of[FAST].n))
+                       : stated.v[v];
+        });
     }
     /* … and beside it. */
     template <int OTHER>
@@ -356,7 +343,7 @@ template <typename T, int AXIS, int V> struct table_lines {
 #pragma unroll
         for (int i = 0; i < FACE_PAIRS; i++)
             if (i < row.count)
-                add(acc, begun || i > 0, row.weight(i), pair[i]);
+                acc = fused(row.weight(i), pair[i], acc, begun || i > 0);
     }
     /* acc + the points at(0), at(1), … of a row that is not centred, so many of them at a time as
      * registers hold. */
@@ -377,7 +364,7 @@ template <typename T, int AXIS, int V> struct table_lines {
 #pragma unroll
             for (int i = 0; i < EACH; i++)
                 if (first + i < row.count && first + i < TABLE_POINTS)
-                    add(acc, begun || first + i > 0, row.weight(first + i), point[i]);
+                    acc = fused(row.weight(first + i), point[i], acc, begun || first + i > 0);
         }
     }
     /* The same along another axis than the side's. */
@@ -423,7 +410,7 @@ template <typename T, int AXIS, int V> struct table_lines {
                          : add_points_beside<SLOW>(edge, d, begun, acc);
         }
         if (axis == AXIS && row.datum != (T)0)
-            add(acc, begun || row.count > 0, row.datum, given);
+            acc = fused(row.datum, given, acc, begun || row.count > 0);
     }
     /* act(row) of the row of an axis. */
     template <class Act>

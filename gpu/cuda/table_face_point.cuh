@@ -6,9 +6,8 @@
 
 template <typename T, int AXIS, int V> struct table_points : table_lines<T, AXIS, V> {
     using lines = table_lines<T, AXIS, V>;
-    using lines::add, lines::edge, lines::FAST, lines::face, lines::has, lines::header,
-        lines::table_lines, lines::read, lines::side, lines::SLOW, lines::stated, lines::view,
-        lines::with_row;
+    using lines::edge, lines::FAST, lines::face, lines::has, lines::header, lines::table_lines,
+        lines::read, lines::side, lines::SLOW, lines::stated, lines::view, lines::with_row;
     using typename lines::index;
     using typename lines::own_row;
     using typename lines::value;
@@ -24,11 +23,11 @@ template <typename T, int AXIS, int V> struct table_points : table_lines<T, AXIS
         centred &= header.shift == 0 ? header.active : 0;
         value acc = base;
         if (centred || header.identity)
-            add(acc, view.base, (T)header.centre[view.pass->set][centred], read(first, d));
+            acc = fused((T)header.centre[view.pass->set][centred], read(first, d), acc, view.base);
         if (header.shared && centred == header.active) {
             add_together(first, d, own, acc);
             if (own.datum != (T)0)
-                add(acc, true, own.datum, given);
+                acc = fused(own.datum, given, acc);
             return acc;
         }
 #pragma unroll
@@ -90,11 +89,8 @@ template <typename T, int AXIS, int V> struct table_points : table_lines<T, AXIS
     /* What layer d is added to. It may be the output: not through the cache of constants. */
     __device__ __forceinline__ value base(int64_t d) const
     {
-        value of = {};
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            of.v[v] = view.base && has(v) ? view.base[place(d) + v] : (T)0;
-        return of;
+        return pack_of<T, V>(
+            [&](int v) { return view.base && has(v) ? view.base[place(d) + v] : (T)0; });
     }
     /* Which component of the input a component of the result has a derivative of along the axis. */
     template <int FORM> __device__ __forceinline__ int part_along(int component) const
