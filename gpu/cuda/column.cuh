@@ -216,50 +216,37 @@ static int64_t divide_columns(const struct geometry *g, int each, int before, co
         grid->low[a] = (int32_t)g->low[a];
         grid->high[a] = (int32_t)g->high[a];
     }
-    const int64_t rows = grid->high[AXIS_Y] - grid->low[AXIS_Y];
-    const int64_t planes = grid->high[AXIS_Z] - grid->low[AXIS_Z];
-    grid->columns_x = (uint32_t)blocks_of(grid->n[AXIS_X], Column::X);
-    grid->columns_y = (uint32_t)blocks_of(rows, Column::HIGH);
-    const int64_t columns = (int64_t)grid->columns_x * grid->columns_y * (int64_t)g->plan->batch;
-    grid->length = (int32_t)column_length(planes, columns, (int64_t)g->units * each, before);
-    grid->marches = (uint32_t)blocks_of(planes, grid->length);
-    return columns * grid->marches;
+    return cut_columns(grid, blocks_of(grid->n[AXIS_X], Column::X), Column::HIGH,
+                       (int64_t)g->plan->batch, (int64_t)g->units * each, before);
 }
 
-/* use(of), of Of<T, R, ALIGNED> for the plan and the radius of its second derivatives; `none` where
- * there is none. */
-template <template <typename, int, bool> class Of, typename T, int R = 1, class Use,
-          typename Result>
-static Result with_columns(const struct plan *plan, int radius, const Use &use, Result none)
-{
-    if constexpr (R > PLAN_RADIUS)
-        return none;
-    else
-        return radius != R            ? with_columns<Of, T, R + 1>(plan, radius, use, none)
-               : rows_are_packs(plan) ? use(Of<T, R, true>())
-                                      : use(Of<T, R, false>());
-}
-
-template <template <typename, int, bool> class Of, class Use, typename Result>
-static Result with_columns_of(const struct plan *plan, const Use &use, Result none)
+/* use(of), of Of<T, R, ALIGNED> for the plan and the radius of its second derivatives. */
+template <template <typename, int, bool> class Of, class Use>
+static cudaError_t with_columns(const struct plan *plan, const Use &use)
 {
     const bool is_biharmonic = table_of(plan)->form == TABLE_FORM_BIHARMONIC;
-    const int use_of = is_biharmonic ? TABLE_ROWS_INNER : TABLE_ROWS_OF_FACTORS;
-    const int radius = centred_row(plan, use_of, AXIS_X).count;
-    return plan->dtype == DTYPE_F32 ? with_columns<Of, float>(plan, radius, use, none)
-                                    : with_columns<Of, double>(plan, radius, use, none);
+    const int rows = is_biharmonic ? TABLE_ROWS_INNER : TABLE_ROWS_OF_FACTORS;
+    return with_number<1, PLAN_RADIUS>(centred_row(plan, rows, AXIS_X).count, [&](auto radius) {
+        return with_type(plan, [&](auto type) {
+            using T = decltype(type);
+            constexpr int R = decltype(radius)::value;
+            return rows_are_packs(plan) ? use(Of<T, R, true>()) : use(Of<T, R, false>());
+        });
+    });
 }
 
 template <template <typename, int, bool> class Of> static bool columns_of(struct geometry *g)
 {
-    return with_columns_of<Of>(
-        g->plan, [&](auto of) { return columns_take(g, decltype(of)::BYTES); }, false);
+    size_t bytes = 0;
+    auto take_bytes = [&](auto of) {
+        bytes = decltype(of)::BYTES;
+        return cudaSuccess;
+    };
+    return with_columns<Of>(g->plan, take_bytes) == cudaSuccess && columns_take(g, bytes);
 }
 
 template <template <typename, int, bool> class Of>
 static cudaError_t launch_columns_of(const struct geometry *g, const struct table_pass *pass)
 {
-    return with_columns_of<Of>(
-        g->plan, [&](auto of) { return decltype(of)::run(g, pass); },
-        (cudaError_t)cudaErrorInvalidValue);
+    return with_columns<Of>(g->plan, [&](auto of) { return decltype(of)::run(g, pass); });
 }

@@ -20,19 +20,14 @@ static bool find_form(const struct geometry *g, const struct table_pass *pass, e
              (header->operator_id != OPERATOR_DIFFUSION || pass->held != TABLE_STEP));
 }
 
-extern "C" cudaError_t faces_launch(const struct geometry *g, const struct table_pass *pass,
-                                    struct boundary_rest *left)
+cudaError_t faces_launch(const struct geometry *g, const struct table_pass *pass,
+                         struct boundary_rest *left)
 {
     face_launcher launch = {g, pass, FACE_SUM, false, NULL};
     const int most =
         table_of(g->plan)->form == TABLE_FORM_SUM ? (int)TABLE_RADIUS : (int)PLAN_RADIUS;
     if (!find_form(g, pass, &launch.form) || g->plan->radius > most) {
-        clear_boxes(g, left);
-        for (int box = 0; box < g->boundary.boxes; box++) {
-            int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
-            box_of(g->boundary.begin[box], g->boundary.size[box], begin, end);
-            keep_box(left, g->boundary.axis[box], g->boundary.side[box], begin, end);
-        }
+        divide_boundary(g->boundary, left, [](auto...) { return false; });
         return cudaSuccess;
     }
     return with_face_kinds(launch, [&](auto type, auto radius, auto) {

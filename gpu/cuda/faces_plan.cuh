@@ -52,25 +52,18 @@ struct face_launcher {
 };
 
 /* run(T(), radius, form), all three constants, of the launcher's pass. */
-template <typename T, class Run>
-static cudaError_t with_face_form(const face_launcher &launch, const Run &run)
-{
-    if (launch.form == FACE_SUM)
-        return with_radius<TABLE_RADIUS>(launch.g, [&](auto radius) {
-            return run(T(), radius, std::integral_constant<int, FACE_SUM>());
-        });
-    return with_radius<PLAN_RADIUS>(launch.g, [&](auto radius) {
-        return launch.form == FACE_GRADIENT
-                   ? run(T(), radius, std::integral_constant<int, FACE_GRADIENT>())
-               : launch.form == FACE_DIVERGENCE
-                   ? run(T(), radius, std::integral_constant<int, FACE_DIVERGENCE>())
-                   : run(T(), radius, std::integral_constant<int, FACE_CURL>());
-    });
-}
 template <class Run> static cudaError_t with_face_kinds(const face_launcher &launch, const Run &run)
 {
-    return launch.g->plan->dtype == DTYPE_F32 ? with_face_form<float>(launch, run)
-                                              : with_face_form<double>(launch, run);
+    const struct plan *plan = launch.g->plan;
+    return with_type(plan, [&](auto type) {
+        return with_number<FACE_SUM, FACE_CURL>(launch.form, [&](auto form) {
+            constexpr bool IS_SUM = decltype(form)::value == FACE_SUM;
+            return with_number < 1,
+                   IS_SUM ? (int)TABLE_RADIUS : (int)PLAN_RADIUS > (plan->radius, [&](auto radius) {
+                                                    return run(type, radius, form);
+                                                });
+        });
+    });
 }
 
 template <typename T, int R> struct face_maker {
@@ -148,10 +141,9 @@ template <typename T, int R> struct face_maker {
     }
 
     /* Has a box of the boundary a face? Then [low, high) is where. */
-    bool find(int box, const int64_t begin[AXIS_COUNT], const int64_t end[AXIS_COUNT],
+    bool find(int a, int s, const int64_t begin[AXIS_COUNT], const int64_t end[AXIS_COUNT],
               int64_t low[AXIS_COUNT], int64_t high[AXIS_COUNT]) const
     {
-        const int a = g->boundary.axis[box], s = g->boundary.side[box];
         const bool at_edge = s == SIDE_LOW ? begin[a] == 0 : end[a] == g->plan->axis[a].n;
         if (!at_edge || !(header->active >> a & 1) || end[a] - begin[a] > R + 1)
             return false;
@@ -241,19 +233,14 @@ static void make_faces(const face_launcher &of, faces_made<T, R> *made, struct b
     const struct table_pass *pass = of.pass;
     const struct table_header *header = table_of(g->plan);
     const face_maker<T, R> maker = {g, header, TABLE_ROWS_OF_FACTORS + pass->set, of.form};
-    clear_boxes(g, left);
     memset(made->axis, 0, sizeof made->axis);
     maker.make_plan(pass, &made->plan);
-    for (int box = 0; box < g->boundary.boxes; box++) {
-        int64_t begin[AXIS_COUNT], end[AXIS_COUNT], low[AXIS_COUNT], high[AXIS_COUNT];
-        const int a = g->boundary.axis[box], s = g->boundary.side[box];
-        box_of(g->boundary.begin[box], g->boundary.size[box], begin, end);
+    auto take = [&](int a, int s, const int64_t *begin, const int64_t *end, int64_t *low,
+                    int64_t *high) {
         face_pair<T, R> *faces = &made->axis[a];
-        if (!maker.find(box, begin, end, low, high) ||
-            !maker.make_side(a, s, (int)(high[a] - low[a]), &faces->side[s])) {
-            keep_box(left, a, s, begin, end);
-            continue;
-        }
+        if (!maker.find(a, s, begin, end, low, high) ||
+            !maker.make_side(a, s, (int)(high[a] - low[a]), &faces->side[s]))
+            return false;
         const int others = header->active & ~(1 << a);
         const int fast = a == AXIS_X ? AXIS_Y : AXIS_X, slow = a == AXIS_Z ? AXIS_Y : AXIS_Z;
         faces->begins = others != 0 || header->identity;
@@ -262,9 +249,9 @@ static void make_faces(const face_launcher &of, faces_made<T, R> *made, struct b
         faces->end[0] = high[fast];
         faces->begin[1] = low[slow];
         faces->end[1] = high[slow];
-        cut_around(begin, end, low, high,
-                   [&](const int64_t *from, const int64_t *to) { keep_box(left, a, s, from, to); });
-    }
+        return true;
+    };
+    divide_boundary(g->boundary, left, take);
 }
 
 /* Sides with a face. */

@@ -303,7 +303,6 @@ static cudaError_t launch_column(const struct geometry *g, const void *in,
 cudaError_t gradient_launch(const struct geometry *g, const void *in, void *const out[AXIS_COUNT])
 {
     const struct plan *plan = g->plan;
-    const bool f32 = plan->dtype == DTYPE_F32;
     int device = 0, generation = 0;
     bool boxes = plan->axis[AXIS_Z].active && packs_go_on(plan);
     for (int s = 0; s < SIDE_COUNT; s++)
@@ -313,7 +312,8 @@ cudaError_t gradient_launch(const struct geometry *g, const void *in, void *cons
     cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, device);
     if (!boxes || generation < 9 || g->jobs > 1)
         return cudaErrorInvalidConfiguration;
-    if (plan->radius > 2)
-        return f32 ? launch_column<float, 4>(g, in, out) : launch_column<double, 4>(g, in, out);
-    return f32 ? launch_column<float, 2>(g, in, out) : launch_column<double, 2>(g, in, out);
+    return with_type(plan, [&](auto type) {
+        using T = decltype(type);
+        return plan->radius > 2 ? launch_column<T, 4>(g, in, out) : launch_column<T, 2>(g, in, out);
+    });
 }

@@ -236,8 +236,23 @@ static inline int64_t column_length(int64_t planes, int64_t columns, int64_t res
     return best_length;
 }
 
-/* How many blocks the interior takes in columns of so many points in a plane. `resident`, `before`:
- * as above. In 2D blocks march from one field of the batch to the next. */
+/* Cut what a grid computes of so many fields into columns: so many along x, of y rows each, and
+ * marches along them. Their number; `resident`, `before`: as above. */
+template <class Grid>
+static int64_t cut_columns(Grid *grid, int64_t columns_x, int y, int64_t fields, int64_t resident,
+                           int before)
+{
+    const int64_t planes = grid->high[AXIS_Z] - grid->low[AXIS_Z];
+    grid->columns_x = (uint32_t)columns_x;
+    grid->columns_y = (uint32_t)blocks_of(grid->high[AXIS_Y] - grid->low[AXIS_Y], y);
+    const int64_t columns = columns_x * grid->columns_y * fields;
+    grid->length = (int32_t)column_length(planes, columns, resident, before);
+    grid->marches = (uint32_t)blocks_of(planes, grid->length);
+    return columns * grid->marches;
+}
+
+/* How many blocks the interior takes in columns of so many points in a plane. In 2D blocks march
+ * from one field of the batch to the next. */
 static inline int64_t divide_grid(marched_grid *grid, const struct geometry *g, int x, int y,
                                   int64_t resident, int before)
 {
@@ -248,20 +263,13 @@ static inline int64_t divide_grid(marched_grid *grid, const struct geometry *g, 
         grid->low[a] = g->low[a];
         grid->high[a] = is_flat && a == AXIS_Z ? batch : g->high[a];
     }
-    const int64_t rows = grid->high[AXIS_Y] - grid->low[AXIS_Y];
-    const int64_t planes = grid->high[AXIS_Z] - grid->low[AXIS_Z];
     grid->n = axis[AXIS_X].n;
     grid->rows = axis[AXIS_Y].n;
     grid->plane = axis[AXIS_Z].stride;
     grid->field = is_flat ? 0 : (int64_t)g->plan->points;
     grid->planes = (int32_t)axis[AXIS_Z].n;
     grid->slot = g->slot;
-    grid->columns_x = (uint32_t)blocks_of(grid->n, x);
-    grid->columns_y = (uint32_t)blocks_of(rows, y);
-    const int64_t columns = (int64_t)grid->columns_x * grid->columns_y * (is_flat ? 1 : batch);
-    grid->length = (int32_t)column_length(planes, columns, resident, before);
-    grid->marches = (uint32_t)blocks_of(planes, grid->length);
-    return columns * grid->marches;
+    return cut_columns(grid, blocks_of(grid->n, x), y, is_flat ? 1 : batch, resident, before);
 }
 
 static inline vector_jobs vector_jobs_of(const struct geometry *g)

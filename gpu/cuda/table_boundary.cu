@@ -310,7 +310,7 @@ static bool add_face(struct table_shape *shape, const struct geometry *g, int us
     face->tiles = blocks_of(face->end[0] - begin, face->wide * V);
     if (a == AXIS_X) {
         const int resident = header->dtype == DTYPE_F32 ? RESIDENT<float> : RESIDENT<double>;
-        const int64_t columns = SIDE_COUNT * face->tiles * shape->rims.batch;
+        const int64_t columns = SIDE_COUNT * face->tiles * g->boundary.batch;
         const int64_t bytes = ring_bytes(&face->ring, header);
         face->high = (int32_t)column_length(planes, columns, (int64_t)g->units * resident,
                                             face->ring.around[1] + face->ring.ahead);
@@ -327,20 +327,13 @@ static void table_shape_init(struct table_shape *shape, const struct geometry *g
 {
     memset(shape, 0, sizeof *shape);
     shape->x.slot = shape->others.slot = g->slot;
-    shape->rims.batch = boundary->batch;
-    for (int box = 0; box < boundary->boxes; box++) {
-        int64_t begin[AXIS_COUNT], end[AXIS_COUNT], low[AXIS_COUNT], high[AXIS_COUNT];
-        const int a = boundary->axis[box], side = boundary->side[box];
-        box_of(boundary->begin[box], boundary->size[box], begin, end);
-        if (!find_face(g, pass, a, side, begin, end, low, high) ||
-            !add_face(shape, g, TABLE_ROWS_OF_FACTORS + pass->set, a, side, low, high)) {
-            keep_box(&shape->rims, a, side, begin, end);
-            continue;
-        }
-        cut_around(begin, end, low, high, [&](const int64_t *from, const int64_t *to) {
-            keep_box(&shape->rims, a, side, from, to);
-        });
-    }
+    const int use = TABLE_ROWS_OF_FACTORS + pass->set;
+    divide_boundary(*boundary, &shape->rims,
+                    [&](int a, int side, const int64_t *begin, const int64_t *end, int64_t *low,
+                        int64_t *high) {
+                        return find_face(g, pass, a, side, begin, end, low, high) &&
+                               add_face(shape, g, use, a, side, low, high);
+                    });
     shape->rim_blocks = blocks_of(shape->rims.points * shape->rims.batch, THREADS);
 }
 

@@ -316,8 +316,8 @@ extern "C" uint64_t temporal_blocking_2d_steps(const struct geometry *g)
     if (!plan->identity || !x->active || !y->active || plan->axis[AXIS_Z].active)
         return 0;
     /* Points outside are images of points inside: one step over the edge; and 32 bits. */
-    const int most = plan->dtype == DTYPE_F32 ? temporal_2d_most<float>(plan->radius)
-                                              : temporal_2d_most<double>(plan->radius);
+    const int most =
+        with_type(plan, [&](auto type) { return temporal_2d_most<decltype(type)>(plan->radius); });
     const int64_t least = (most + 4) * plan->radius + 8;
     if (y->n < least || x->n < least || x->n > INT32_MAX / 4 || y->n > INT32_MAX / 4)
         return 0;
@@ -392,19 +392,14 @@ static cudaError_t temporal_2d_run(const struct geometry *g, const void *in, voi
                          (const T *)in, (T *)out);
 }
 
-template <typename T, int R>
-static cudaError_t temporal_2d_equal(const struct geometry *g, const void *in, void *out,
-                                     uint64_t steps)
-{
-    return g->plan->shared
-               ? temporal_2d_run<T, R, temporal_2d_most<T>(R), true>(g, in, out, steps)
-               : temporal_2d_run<T, R, temporal_2d_most<T>(R), false>(g, in, out, steps);
-}
-
 extern "C" cudaError_t temporal_blocking_2d_launch(const struct geometry *g, const void *in,
                                                    void *out, uint64_t steps)
 {
     return with_type_and_radius<PLAN_RADIUS>(g, [&](auto type, auto radius) {
-        return temporal_2d_equal<decltype(type), decltype(radius)::value>(g, in, out, steps);
+        using T = decltype(type);
+        constexpr int R = decltype(radius)::value, S = temporal_2d_most<T>(R);
+        return with_flag(g->plan->shared, [&](auto equal) {
+            return temporal_2d_run<T, R, S, decltype(equal)::value>(g, in, out, steps);
+        });
     });
 }

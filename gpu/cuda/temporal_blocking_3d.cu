@@ -2,16 +2,13 @@
  * temporal_blocking_3d.cuh is launched, and where it pays. */
 #include "gpu/cuda/temporal_blocking_3d.cuh"
 
-#include <type_traits>
-
 /* run(T(), R) of the plan's type and radius, 1 or 2: a constant. */
 template <typename Run> static auto temporal_3d_typed(const struct plan *plan, const Run &run)
 {
-    const std::integral_constant<int, 1> one;
-    const std::integral_constant<int, 2> two;
-    if (plan->dtype == DTYPE_F32)
-        return plan->radius == 1 ? run(float(), one) : run(float(), two);
-    return plan->radius == 1 ? run(double(), one) : run(double(), two);
+    return with_flag(plan->radius == 1, [&](auto one) {
+        const std::integral_constant<int, decltype(one)::value ? 1 : 2> radius;
+        return with_type(plan, [&](auto type) { return run(type, radius); });
+    });
 }
 
 /* The tiles and the length of marches that take the fewest planes one after another on a device
@@ -99,12 +96,12 @@ template <typename T, int R, int S, bool NESTED>
 static cudaError_t temporal_3d_weighted(const struct geometry *g, const void *in, void *out,
                                         int steps)
 {
-    const bool plain = steps == S && !g->plan->holds;
-    if (g->plan->shared)
-        return plain ? temporal_3d_run<T, R, S, NESTED, true, true>(g, in, out, steps)
-                     : temporal_3d_run<T, R, S, NESTED, true, false>(g, in, out, steps);
-    return plain ? temporal_3d_run<T, R, S, NESTED, false, true>(g, in, out, steps)
-                 : temporal_3d_run<T, R, S, NESTED, false, false>(g, in, out, steps);
+    return with_flag(g->plan->shared, [&](auto equal) {
+        return with_flag(steps == S && !g->plan->holds, [&](auto plain) {
+            return temporal_3d_run<T, R, S, NESTED, decltype(equal)::value, decltype(plain)::value>(
+                g, in, out, steps);
+        });
+    });
 }
 
 /* A block's shared memory is full with four steps, or a step of four stages, on an H200 (227 KB),

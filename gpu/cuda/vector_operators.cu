@@ -377,43 +377,23 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
 
 /* --- the launch --- */
 
-template <typename T, int FORM, int AXES>
-static cudaError_t launch_reach(const struct geometry *g, const void *const in[AXIS_COUNT],
-                                void *const out[AXIS_COUNT])
-{
-    return g->plan->radius > 2 ? launch_column<T, 4, FORM, AXES>(g, in, out)
-                               : launch_column<T, 2, FORM, AXES>(g, in, out);
-}
-
-template <typename T, int FORM>
-static cudaError_t launch_axes(const struct geometry *g, const void *const in[AXIS_COUNT],
-                               void *const out[AXIS_COUNT])
-{
-    return g->plan->axis[AXIS_Z].active ? launch_reach<T, FORM, 3>(g, in, out)
-                                        : launch_reach<T, FORM, 2>(g, in, out);
-}
-
-template <typename T>
-static cudaError_t launch_interior(const struct geometry *g, const void *const in[AXIS_COUNT],
-                                   void *const out[AXIS_COUNT])
-{
-    switch (g->plan->form) {
-    case PLAN_GRADIENT: {
-        const cudaError_t error = gradient_launch(g, in[0], out);
-        return error == cudaErrorInvalidConfiguration ? launch_axes<T, PLAN_GRADIENT>(g, in, out)
-                                                      : error;
-    }
-    case PLAN_DIVERGENCE:
-        return launch_axes<T, PLAN_DIVERGENCE>(g, in, out);
-    default:
-        return launch_axes<T, PLAN_CURL>(g, in, out);
-    }
-}
-
 extern "C" cudaError_t vector_operators_launch(const struct geometry *g,
                                                const void *const in[AXIS_COUNT],
                                                void *const out[AXIS_COUNT])
 {
-    return g->plan->dtype == DTYPE_F32 ? launch_interior<float>(g, in, out)
-                                       : launch_interior<double>(g, in, out);
+    const struct plan *plan = g->plan;
+    const cudaError_t error = plan->form == PLAN_GRADIENT ? gradient_launch(g, in[0], out)
+                                                          : cudaErrorInvalidConfiguration;
+    if (error != cudaErrorInvalidConfiguration)
+        return error;
+    return with_type(plan, [&](auto type) {
+        return with_number<PLAN_GRADIENT, PLAN_CURL>(plan->form, [&](auto form) {
+            return with_flag(plan->axis[AXIS_Z].active, [&](auto is_space) {
+                return with_flag(plan->radius > 2, [&](auto is_wide) {
+                    return launch_column < decltype(type), decltype(is_wide)::value ? 4 : 2,
+                           decltype(form)::value, decltype(is_space)::value ? 3 : 2 > (g, in, out);
+                });
+            });
+        });
+    });
 }
