@@ -3,14 +3,6 @@
 
 #include "gpu/cuda/faces.cuh"
 
-template <typename T> struct table_rows_of;
-template <> struct table_rows_of<float> {
-    using row = struct table_row_f32;
-};
-template <> struct table_rows_of<double> {
-    using row = struct table_row_f64;
-};
-
 template <typename T> struct rim_axis {
     int64_t n, stride;
     uint64_t rows; /* as table_rows.at */
@@ -67,7 +59,7 @@ template <class Run> static cudaError_t with_face_kinds(const face_launcher &lau
 }
 
 template <typename T, int R> struct face_maker {
-    using row = typename table_rows_of<T>::row;
+    using row = table_row_of<T>;
     const struct geometry *g;
     const struct table_header *header;
     int use, form;

@@ -7,7 +7,7 @@ template <typename T, int R, int FORM> struct rim_point : face_sums<T, R, 1, FOR
     using sums = face_sums<T, R, 1, FORM>;
     using sums::combined, sums::join, sums::LINE, sums::paired;
     using typename sums::value;
-    using row_type = typename table_rows_of<T>::row;
+    using row_type = table_row_of<T>;
 
     const rim_plan<T> &plan;
     const struct plan_axis *maps; /* where indices beyond an axis lie */

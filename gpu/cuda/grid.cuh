@@ -10,6 +10,10 @@
 
 extern __constant__ struct passes_constants table[PASSES_SLOTS]; /* table.cu */
 
+template <typename T>
+using table_row_of =
+    std::conditional_t<sizeof(T) == sizeof(float), struct table_row_f32, struct table_row_f64>;
+
 /* One spelling for both types. */
 static __device__ __forceinline__ float weight(int slot, int axis, int m, float)
 {

@@ -15,15 +15,15 @@ static __global__ void __launch_bounds__(THREADS)
     uint64_t field;
     if (!boundary_find(shape, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &field))
         return;
-    auto view = begin_view(header, table[shape.slot].rows, pass, field, T());
+    auto view = begin_view<T>(header, table[shape.slot].rows, pass, field);
 #pragma unroll
     for (int i = 0; i < AXIS_COUNT; i++)
         view.field[i] += to_input(jobs, i);
-    move(&view, at);
+    point_move(&view, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
     const int64_t place = (int64_t)(field * header.points) + view.place;
     for (int c = 0; c < header.outputs; c++)
         ((T *)pass.out[c])[to_output(jobs, c) + place] =
-            pass.impose ? impose(&view) : evaluate(&view, c, FORM);
+            pass.impose ? point_impose(&view) : point_evaluate_form(&view, c, FORM);
 }
 
 extern "C" cudaError_t boundary_launch(const struct geometry *g, const struct table_pass *pass)

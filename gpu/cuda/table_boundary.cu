@@ -79,11 +79,11 @@ static __device__ __forceinline__ void face_threads(const table_header &header,
     const int64_t slow = face.begin[1] + block / face.tiles * face.high + t / face.wide;
     if (fast >= face.end[0] || slow >= face.end[1])
         return;
-    auto view = begin_view(header, rows, pass, field, T());
+    auto view = begin_view<T>(header, rows, pass, field);
     const int64_t edge = face.side == SIDE_LOW ? 0 : header.axis_of[AXIS].n - 1;
     const int64_t at[AXIS_COUNT] = {fast, AXIS == AXIS_Y ? edge : slow,
                                     AXIS == AXIS_Z ? edge : slow};
-    move(&view, at);
+    point_move(&view, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
     const table_points<T, AXIS, V> lines(header, face, view);
     for (int c = 0; c < header.outputs; c++) {
         const auto given = lines.given(lines.template part_along<FORM>(c));
@@ -115,11 +115,12 @@ static __global__ void __launch_bounds__(THREADS, V == 4 ? 3 : 4)
     int64_t at[AXIS_COUNT];
     if (!boundary_find(rims, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &field))
         return;
-    auto view = begin_view(header, rows, pass, field, T());
-    move(&view, at);
+    auto view = begin_view<T>(header, rows, pass, field);
+    point_move(&view, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
     const uint64_t place = field * header.points + (uint64_t)view.place;
     for (int c = 0; c < header.outputs; c++)
-        ((T *)pass.out[c])[place] = pass.impose ? impose(&view) : evaluate(&view, c, FORM);
+        ((T *)pass.out[c])[place] =
+            pass.impose ? point_impose(&view) : point_evaluate_form(&view, c, FORM);
 }
 
 /* --- on the host --- */

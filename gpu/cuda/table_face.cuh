@@ -60,8 +60,8 @@ template <typename T, int AXIS, int V> struct table_lines {
     static constexpr bool STAGED = AXIS == AXIS_X;
     static constexpr int FAST = AXIS == AXIS_X ? AXIS_Y : AXIS_X;
     static constexpr int SLOW = AXIS == AXIS_Z ? AXIS_Y : AXIS_Z;
-    using row_type = typename table_types<T>::row;
-    using view_type = typename table_types<T>::view;
+    using row_type = table_row_of<T>;
+    using view_type = table_view_of<T>;
     using value = pack<T, V>;
     using index = typename std::conditional<STAGED, int, int64_t>::type;
     using own_row = table_face_row<T, STAGED ? (int)TABLE_POINTS : 0>;
@@ -101,7 +101,7 @@ template <typename T, int AXIS, int V> struct table_lines {
         for (int v = 0; v < V; v++) {
             auto there = view;
             there.at[AXIS_X] += v;
-            stated.v[v] = number(&there, AXIS, &side.value);
+            stated.v[v] = point_number(&there, AXIS, &side.value, there.at);
         }
         values = (const T *)side_array(&side.value, view.pass->operand, (int64_t)view.batch,
                                        header.axis_of[AXIS].face_points, sizeof(T));
@@ -437,10 +437,8 @@ template <typename T, int AXIS, int V> struct table_lines {
                 of.v[v] = staged_datum(edge(component));
             } else {
                 auto there = view;
-                const int64_t at[AXIS_COUNT] = {view.at[AXIS_X] + v, view.at[AXIS_Y],
-                                                view.at[AXIS_Z]};
-                move(&there, at);
-                of.v[v] = datum(&there, component, AXIS, face.side);
+                point_move(&there, view.at[AXIS_X] + v, view.at[AXIS_Y], view.at[AXIS_Z]);
+                of.v[v] = point_datum(&there, component, AXIS, face.side);
             }
         }
         return of;

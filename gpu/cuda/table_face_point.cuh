@@ -119,7 +119,7 @@ template <typename T, int AXIS, int V> struct table_points : table_lines<T, AXIS
             for (int v = 0; v < V; v++) {
                 auto there = view;
                 there.place = place(d) + v;
-                f.v[v] = source_added(&there, f.v[v]);
+                f.v[v] = point_source(&there, f.v[v]);
             }
         const int64_t x = AXIS == AXIS_X ? 0 : view.at[AXIS_X];
         if constexpr (AXIS == AXIS_X)

@@ -91,8 +91,8 @@ static __device__ __forceinline__ void table_march(const table_header &header,
     const int d = (int)threadIdx.x % face.layers, line = (int)threadIdx.x / face.layers;
     const int64_t at[AXIS_COUNT] = {face.side == SIDE_LOW ? 0 : header.axis_of[AXIS_X].n - 1,
                                     y + line, first};
-    auto view = begin_view(header, rows, pass, field, T());
-    move(&view, at);
+    auto view = begin_view<T>(header, rows, pass, field);
+    point_move(&view, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
     table_points<T, AXIS_X, 1> lines(header, face, view);
     const auto own = lines.template row_of_layer<TABLE_POINTS>(d);
     const T *const begin = planes + (line + ring.around[0]) * ring.pitch;
