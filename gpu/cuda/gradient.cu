@@ -186,40 +186,25 @@ __global__ void __launch_bounds__(gradient_column<T, R>::THREADS + 32, 1)
         const T *const f = slots + slot * Column::SLOT;
         const pack<T, V> here = queue[2 * R] = shared_pack(f + own);
 
-        T xs[V + 2 * HALO];
-#pragma unroll
-        for (int i = 0; i < HALO; i += V) {
-            const pack<T, V> before = shared_pack(f + left[i / V]);
-            const pack<T, V> after = shared_pack(f + right[i / V]);
-#pragma unroll
-            for (int v = 0; v < V; v++) {
-                xs[i + v] = before.v[v];
-                xs[HALO + V + i + v] = after.v[v];
-            }
-        }
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            xs[HALO + v] = here.v[v];
-        const auto along_x = derivative<R, V>(shape.c[AXIS_X], shape.whole, [&](int m, int v) {
-            return xs[HALO + v + m] - xs[HALO + v - m];
+        const row_around<T, V, R> xs([&](int i) {
+            return i == 0 ? here : shared_pack(f + (i < 0 ? left[i + HALO / V] : right[i - 1]));
         });
+        const auto along_x =
+            derivative<R>(shape.c[AXIS_X], shape.whole, [&](int m) { return xs.at(m); });
         if (now)
             store(AXIS_X, place, along_x);
 
         pack<T, V> ys[2 * R + 1];
 #pragma unroll
-        for (int i = 0; i <= 2 * R; i++)
-            if (i != R)
-                ys[i] = shared_pack(f + own + (i - R) * X);
-        const auto along_y = derivative<R, V>(shape.c[AXIS_Y], shape.whole, [&](int m, int v) {
-            return ys[R + m].v[v] - ys[R - m].v[v];
-        });
+        for (int m = -R; m <= R; m++)
+            ys[R + m] = shared_pack(f + own + m * X);
+        const auto along_y =
+            derivative<R>(shape.c[AXIS_Y], shape.whole, [&](int m) { return ys[R + m]; });
         if (now)
             store(AXIS_Y, place, along_y);
 
-        const auto along_z = derivative<R, V>(shape.c[AXIS_Z], shape.whole, [&](int m, int v) {
-            return queue[R + m].v[v] - queue[R - m].v[v];
-        });
+        const auto along_z =
+            derivative<R>(shape.c[AXIS_Z], shape.whole, [&](int m) { return queue[R + m]; });
         if (then)
             store(AXIS_Z, place - lag, along_z);
 

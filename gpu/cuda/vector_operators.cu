@@ -136,60 +136,31 @@ template <int ROWS, int V, typename T> struct vector_rows {
     pack<T, V> row[ROWS];
 };
 
-template <class Column, int I>
-static __device__ __forceinline__ auto along_x(const vector_shape<typename Column::T> &shape,
-                                               const vector_input<Column, I> &f)
-{
-    constexpr int V = Column::V, HALO = Column::HALO;
-    using T = typename Column::T;
-    vector_rows<Column::ROWS, V, T> result;
-#pragma unroll
-    for (int r = 0; r < Column::ROWS; r++) {
-        T xs[V + 2 * HALO];
-#pragma unroll
-        for (int i = 0; i < V + 2 * HALO; i += V) {
-            const pack<T, V> q = f.beside(r, (i - HALO) / V);
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                xs[i + v] = q.v[v];
-        }
-        result.row[r] = derivative<Column::R, V>(shape.c[AXIS_X], shape.whole, [&](int m, int v) {
-            return xs[HALO + v + m] - xs[HALO + v - m];
-        });
-    }
-    return result;
-}
-
-template <class Column, int I>
-static __device__ __forceinline__ auto along_y(const vector_shape<typename Column::T> &shape,
-                                               const vector_input<Column, I> &f)
+template <int AXIS, class Column, int I>
+static __device__ __forceinline__ auto derivative(const vector_shape<typename Column::T> &shape,
+                                                  const vector_input<Column, I> &f)
 {
     constexpr int V = Column::V, R = Column::R, ROWS = Column::ROWS;
     using T = typename Column::T;
     vector_rows<ROWS, V, T> result;
+    auto derive = [&](int r, const auto &at) {
+        result.row[r] = derivative<R>(shape.c[AXIS], shape.whole, at);
+    };
     pack<T, V> ys[ROWS + 2 * R];
 #pragma unroll
-    for (int i = 0; i < ROWS + 2 * R; i++)
+    for (int i = 0; AXIS == AXIS_Y && i < ROWS + 2 * R; i++)
         ys[i] = shared_pack(f.centre() + (i - R) * vector_input<Column, I>::Tile::PITCH);
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
-        result.row[r] = derivative<R, V>(shape.c[AXIS_Y], shape.whole, [&](int m, int v) {
-            return ys[R + r + m].v[v] - ys[R + r - m].v[v];
-        });
-    return result;
-}
-
-template <class Column, int I>
-static __device__ __forceinline__ auto along_z(const vector_shape<typename Column::T> &shape,
-                                               const vector_input<Column, I> &f)
-{
-    constexpr int V = Column::V, R = Column::R, ROWS = Column::ROWS;
-    vector_rows<ROWS, V, typename Column::T> result;
-#pragma unroll
-    for (int r = 0; r < ROWS; r++)
-        result.row[r] = derivative<R, V>(shape.c[AXIS_Z], shape.whole, [&](int m, int v) {
-            return f.queue[R + m][r].v[v] - f.queue[R - m][r].v[v];
-        });
+    for (int r = 0; r < ROWS; r++) {
+        if constexpr (AXIS == AXIS_X) {
+            const row_around<T, V, R> xs([&](int i) { return f.beside(r, i); });
+            derive(r, [&](int m) { return xs.at(m); });
+        } else if constexpr (AXIS == AXIS_Y) {
+            derive(r, [&](int m) { return ys[R + r + m]; });
+        } else {
+            derive(r, [&](int m) { return f.queue[R + m][r]; });
+        }
+    }
     return result;
 }
 
@@ -199,9 +170,7 @@ operator+(vector_rows<ROWS, V, T> a, const vector_rows<ROWS, V, T> &b)
 {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            a.row[r].v[v] = a.row[r].v[v] + b.row[r].v[v];
+        a.row[r] = a.row[r] + b.row[r];
     return a;
 }
 template <int ROWS, int V, typename T>
@@ -210,9 +179,7 @@ operator-(vector_rows<ROWS, V, T> a, const vector_rows<ROWS, V, T> &b)
 {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            a.row[r].v[v] = a.row[r].v[v] - b.row[r].v[v];
+        a.row[r] = a.row[r] - b.row[r];
     return a;
 }
 
@@ -323,22 +290,22 @@ __global__ void __launch_bounds__(vector_column<T, R, FORM, AXES>::THREADS,
         copy(k + AHEAD);
         each([&](auto &one) { one.take(); });
         if constexpr (FORM == PLAN_GRADIENT) {
-            store(AXIS_X, along_x(shape, f));
-            store(AXIS_Y, along_y(shape, f));
+            store(AXIS_X, derivative<AXIS_X>(shape, f));
+            store(AXIS_Y, derivative<AXIS_Y>(shape, f));
             if constexpr (AXES == 3)
-                store(AXIS_Z, along_z(shape, f));
+                store(AXIS_Z, derivative<AXIS_Z>(shape, f));
         } else if constexpr (FORM == PLAN_DIVERGENCE) {
-            const auto plain = along_x(shape, f) + along_y(shape, g);
+            const auto plain = derivative<AXIS_X>(shape, f) + derivative<AXIS_Y>(shape, g);
             if constexpr (AXES == 3)
-                store(0, plain + along_z(shape, h));
+                store(0, plain + derivative<AXIS_Z>(shape, h));
             else
                 store(0, plain);
         } else if constexpr (AXES == 3) {
-            store(AXIS_X, along_y(shape, h) - along_z(shape, g));
-            store(AXIS_Y, along_z(shape, f) - along_x(shape, h));
-            store(AXIS_Z, along_x(shape, g) - along_y(shape, f));
+            store(AXIS_X, derivative<AXIS_Y>(shape, h) - derivative<AXIS_Z>(shape, g));
+            store(AXIS_Y, derivative<AXIS_Z>(shape, f) - derivative<AXIS_X>(shape, h));
+            store(AXIS_Z, derivative<AXIS_X>(shape, g) - derivative<AXIS_Y>(shape, f));
         } else {
-            store(0, along_x(shape, g) - along_y(shape, f));
+            store(0, derivative<AXIS_X>(shape, g) - derivative<AXIS_Y>(shape, f));
         }
         each([&](auto &one) { one.step(); });
         place += shape.plane;

@@ -3,23 +3,16 @@
 
 #include "gpu/cuda/grid.cuh"
 
-/* acc = c1 (f+1 − f−1); acc = fma(cm, f+m − f−m, acc): `pair` gives f+m − f−m of point v. */
-template <int R, int V, typename T, typename Pair>
-static __device__ __forceinline__ pack<T, V> derivative(const T *c, bool whole, Pair pair)
+/* acc = c1 (f+1 − f−1); acc = fma(cm, f+m − f−m, acc): at(m) gives f+m. */
+template <int R, typename T, class At>
+static __device__ __forceinline__ auto derivative(const T *c, bool whole, const At &at)
 {
-    pack<T, V> acc;
-#pragma unroll
-    for (int v = 0; v < V; v++)
-        acc.v[v] = c[1] * pair(1, v);
+    auto acc = c[1] * (at(1) - at(-1));
 #pragma unroll
     for (int m = 2; m < R; m++)
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            acc.v[v] = fused(c[m], pair(m, v), acc.v[v]);
+        acc = fused(c[m], at(m) - at(-m), acc);
     if (whole)
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            acc.v[v] = fused(c[R], pair(R, v), acc.v[v]);
+        acc = fused(c[R], at(R) - at(-R), acc);
     return acc;
 }
 
