@@ -25,9 +25,9 @@ static constexpr __device__ __host__ int across_of(int r, int m)
 
 /* The conductance of points m apart; k(j): at j points from the first one towards the other. */
 template <int R, int M, typename T, class K>
-static __device__ __forceinline__ T conductance(const T *across, const K &k)
+static __device__ __forceinline__ auto conductance(const T *across, const K &k)
 {
-    T acc = k(0) + k(M);
+    auto acc = k(0) + k(M);
     const T *ratio = across + across_of(R, M);
 #pragma unroll
     for (int e = 1; 2 * e <= M; e++)
@@ -36,6 +36,12 @@ static __device__ __forceinline__ T conductance(const T *across, const K &k)
     for (int e = 1; M + e <= R; e++)
         acc = fused(*ratio++, k(-e) + k(M + e), acc);
     return acc;
+}
+
+template <typename T, int V>
+static __device__ __forceinline__ pack<T, V> operator*(const pack<T, V> &a, const pack<T, V> &b)
+{
+    return pack_of<T, V>([&](int v) { return a.v[v] * b.v[v]; });
 }
 
 /* run(m), a constant, of 1 … R. */
@@ -55,7 +61,7 @@ static __global__ void __launch_bounds__(flux_column<T, R, ALIGNED>::THREADS, BL
     divergence_kernel(const __grid_constant__ flux_shape<T, R> shape, T *__restrict__ out)
 {
     using Column = flux_column<T, R, ALIGNED>;
-    constexpr int V = Column::V, PACKS = Column::PACKS, HALO = Column::HALO;
+    constexpr int V = Column::V, HALO = Column::HALO;
     extern __shared__ __align__(128) unsigned char shared_memory[];
     column_thread<T, Column> column(shape.grid, (T *)shared_memory);
     const T *const fields[] = {shape.u, shape.k};
@@ -81,10 +87,10 @@ static __global__ void __launch_bounds__(flux_column<T, R, ALIGNED>::THREADS, BL
         c[R + i] = shared_pack(column.at(i, 1) + column.own);
     }
     /* What flows from the point j planes on to the one m further. */
-    auto flow_z = [&](auto m, int j, int v) {
+    auto flow_z = [&](auto m, int j) {
         constexpr int M = decltype(m)::value;
-        return conductance<R, M>(shape.across, [&](int i) { return c[R + j + i].v[v]; }) *
-               (u[R + j + M].v[v] - u[R + j].v[v]);
+        return conductance<R, M>(shape.across, [&](int i) { return c[R + j + i]; }) *
+               (u[R + j + M] - u[R + j]);
     };
 #pragma unroll 1
     for (int z = first; z < column.last; z++) {
@@ -106,24 +112,16 @@ static __global__ void __launch_bounds__(flux_column<T, R, ALIGNED>::THREADS, BL
                 constexpr int M = decltype(m)::value;
 #pragma unroll
                 for (int j = 0; j < M; j++)
-#pragma unroll
-                    for (int v = 0; v < V; v++)
-                        flux[M - 1][j].v[v] = flow_z(m, -1 - j, v);
+                    flux[M - 1][j] = flow_z(m, -1 - j);
             });
         if (shape.adds_self)
             acc = u[R];
         { /* along x */
-            T a[V + 2 * HALO], b[V + 2 * HALO];
-#pragma unroll
-            for (int i = -PACKS; i <= PACKS; i++) {
-                const pack<T, V> p = i == 0 ? u[R] : shared_pack(f + i * V);
-                const pack<T, V> q = i == 0 ? c[R] : shared_pack(g + i * V);
-#pragma unroll
-                for (int v = 0; v < V; v++) {
-                    a[(i + PACKS) * V + v] = p.v[v];
-                    b[(i + PACKS) * V + v] = q.v[v];
-                }
-            }
+            const row_around<T, V, R> of_u(
+                [&](int i) { return i == 0 ? u[R] : shared_pack(f + i * V); });
+            const row_around<T, V, R> of_k(
+                [&](int i) { return i == 0 ? c[R] : shared_pack(g + i * V); });
+            const auto &a = of_u.point, &b = of_k.point;
             distances<R>([&](auto m) {
                 constexpr int M = decltype(m)::value;
                 T flow[V + M]; /* from the points −M … V − 1 */
@@ -147,29 +145,22 @@ static __global__ void __launch_bounds__(flux_column<T, R, ALIGNED>::THREADS, BL
                 constexpr int M = decltype(m)::value;
                 const pack<T, V> above = shared_pack(f + M * Column::PITCH);
                 const pack<T, V> below = shared_pack(f - M * Column::PITCH);
-#pragma unroll
-                for (int v = 0; v < V; v++) {
-                    auto up = [&](int j) { return b[R + j].v[v]; };
-                    auto down = [&](int j) { return b[R - j].v[v]; };
-                    const T rises = conductance<R, M>(shape.across, up) * (above.v[v] - u[R].v[v]);
-                    const T falls =
-                        conductance<R, M>(shape.across, down) * (below.v[v] - u[R].v[v]);
-                    acc.v[v] = fused(shape.w[AXIS_Y][M - 1], rises + falls, acc.v[v]);
-                }
+                auto up = [&](int j) { return b[R + j]; };
+                auto down = [&](int j) { return b[R - j]; };
+                const pack<T, V> rises = conductance<R, M>(shape.across, up) * (above - u[R]);
+                const pack<T, V> falls = conductance<R, M>(shape.across, down) * (below - u[R]);
+                acc = fused(shape.w[AXIS_Y][M - 1], rises + falls, acc);
             });
         }
         distances<R>([&](auto m) { /* along z */
                                    constexpr int M = decltype(m)::value;
+                                   const pack<T, V> flow = flow_z(m, 0);
+                                   acc = fused(shape.w[AXIS_Z][M - 1], flow - flux[M - 1][M - 1],
+                                               acc);
 #pragma unroll
-                                   for (int v = 0; v < V; v++) {
-                                       const T flow = flow_z(m, 0, v);
-                                       acc.v[v] = fused(shape.w[AXIS_Z][M - 1],
-                                                        flow - flux[M - 1][M - 1].v[v], acc.v[v]);
-#pragma unroll
-                                       for (int j = M - 1; j > 0; j--)
-                                           flux[M - 1][j].v[v] = flux[M - 1][j - 1].v[v];
-                                       flux[M - 1][0].v[v] = flow;
-                                   }
+                                   for (int j = M - 1; j > 0; j--)
+                                       flux[M - 1][j] = flux[M - 1][j - 1];
+                                   flux[M - 1][0] = flow;
         });
 #pragma unroll
         for (int v = 0; v < V; v++)
