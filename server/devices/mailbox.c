@@ -192,12 +192,11 @@ static void try_again(struct mailbox *mailbox, struct device *device)
     if (!device->bridged ||
         (reach->known != MAILBOX_CUT_OFF && reach->known != MAILBOX_OUT_OF_REACH))
         return;
-    if (reach->rest > 0)
-        reach->rest--;
+    const bool rested = rest_beat(&reach->rest);
     LIST_EACH (const struct slab, slab, &device->copies, link)
         if (slab->mailbox == mailbox)
             return;
-    if (reach->rest == 0)
+    if (rested)
         untell(mailbox, device);
 }
 
@@ -264,16 +263,12 @@ void mailbox_opened(struct device *device, const struct channel_message *message
     tell_all(mailbox);
 }
 
-/* Until it is tried again: each time for twice as long, while no copy arrives. */
 static void rest(struct mailbox *mailbox, const struct device *device, const char *text)
 {
-    struct mailbox_reach *reach = &mailbox->reach[device->number];
-    reach->pause = reach->pause ? 2 * reach->pause : MAILBOX_REST;
-    if (reach->pause > MAILBOX_REST_MOST)
-        reach->pause = MAILBOX_REST_MOST;
-    reach->rest = reach->pause;
+    struct rest *rest = &mailbox->reach[device->number].rest;
+    rest_begin(rest);
     log_warning("%s %s %s; copies go through the host for %u s", device->name, text,
-                mailbox->device->name, reach->pause * HEARTBEAT_MS / 1000);
+                mailbox->device->name, rest_seconds(rest));
 }
 
 bool mailbox_mapped(struct device *device, uint64_t region, enum status status)
@@ -286,7 +281,7 @@ bool mailbox_mapped(struct device *device, uint64_t region, enum status status)
         reach->known = status == STATUS_OK ? MAILBOX_MAPPED : MAILBOX_OUT_OF_REACH;
         if (status != STATUS_OK) {
             rest(mailbox, device, "cannot reach memory of");
-        } else if (reach->pause) {
+        } else if (reach->rest.pause) {
             log_info("%s reaches %s again", device->name, member->name);
         }
         settle(mailbox);
@@ -301,7 +296,7 @@ void mailbox_copied(const struct device *device, const struct slab *slot, bool o
     if (reach->known != MAILBOX_MAPPED)
         return;
     if (ok) {
-        reach->pause = 0;
+        rest_forget(&reach->rest);
         return;
     }
     reach->known = MAILBOX_CUT_OFF;

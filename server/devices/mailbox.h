@@ -11,20 +11,13 @@
 #pragma once
 
 #include "gpu/worker/channel.h"
-#include "server/devices/heartbeat.h"
+#include "server/devices/rest.h"
 #include "server/users/arena.h"
 #include "server/users/user.h"
 
 struct device;
 
-enum {
-    MAILBOX_SLOTS = 16,
-    MAILBOX_GRAIN = MAILBOX_SLOTS * CHANNEL_SLOT_BYTES,
-    /* How long a node rests that did not reach another one, at first and at most: networks are
-     * mended, or were only busy. In beats. */
-    MAILBOX_REST = 5000 / HEARTBEAT_MS,
-    MAILBOX_REST_MOST = 64 * MAILBOX_REST
-};
+enum { MAILBOX_SLOTS = 16, MAILBOX_GRAIN = MAILBOX_SLOTS * CHANNEL_SLOT_BYTES };
 
 /* A worker and a mailbox. */
 struct mailbox_reach {
@@ -37,7 +30,7 @@ struct mailbox_reach {
         MAILBOX_CUT_OFF,
         MAILBOX_OUT_OF_REACH
     } known;
-    uint32_t rest, pause; /* beats until it is tried again, and of all that wait */
+    struct rest rest; /* of a node that did not reach it */
 };
 
 struct mailbox {
