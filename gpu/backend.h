@@ -7,6 +7,7 @@
  * logs it and ends the process with BACKEND_FAULT_EXIT; the front starts another worker. */
 #pragma once
 
+#include "gpu/communicator.h"
 #include "gpu/device_info.h"
 #include "gpu/launch.h"
 #include "base/status.h"
@@ -32,7 +33,8 @@ struct token {
 
 struct completion {
     struct token token;
-    bool edges; /* no end of the launch: the edges of its own planes are there, to be downloaded */
+    bool edges;  /* no end of the launch: the edges of its own planes are there, to be downloaded */
+    bool failed; /* of a communicator: it is of no use any more */
     /* Launches: time on the device, microseconds, of passes and of their own copies. Copies: 0. */
     uint64_t device_us, copy_us;
 };
@@ -85,6 +87,21 @@ struct backend {
      * be reached from here. Unmap it when no copy is under way. */
     void *(*import)(int descriptor, uint64_t bytes);
     void (*unimport)(void *memory, uint64_t bytes);
+
+    /* Where device_info has `communicates`. Begin to make a communicator of two ranks, of which
+     * rank 0 writes the id and rank 1 reads it. The completion tells whether it is there. NULL: it
+     * cannot be made. */
+    struct communicator *(*connect)(int rank, uint8_t id[COMMUNICATOR_ID_BYTES],
+                                    struct token token);
+    /* Send bytes of an array to the other rank, which receives as many, and receive others, at
+     * once; either may be 0. Exchanges of a communicator go in the order of the calls. What one
+     * depends on has completed, and what depends on it waits for its completion. One that failed
+     * may have written any part of what it was to receive. */
+    void (*exchange)(struct communicator *communicator, const void *sent, size_t sent_bytes,
+                     void *received, size_t received_bytes, struct token token);
+    /* Give it up: what is under way fails, a connect() too. The completion comes after all of
+     * theirs, and with it the communicator is gone. */
+    void (*disconnect)(struct communicator *communicator, struct token token);
 
     /* Take a kernel that was compiled for stencils of one key into the slot, in the place of the
      * one there; launches come to use it, with the same bits. image: struct kernel_image

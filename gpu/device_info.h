@@ -15,6 +15,7 @@ struct device_info {
     uint32_t architecture; /* 10 × major + minor compute capability; 0: no kernels are compiled */
     uint32_t arrays_most;  /* that it can hold at once; 0: any number */
     uint32_t own_planes;   /* 1: computes own planes, their edges first (numerics/subdomain.h) */
+    uint32_t communicates; /* 1: it has NCCL, for arrays that go to devices of other nodes */
     uint64_t export_bytes; /* exported memory is a multiple of it; 0: there can be none */
     uint8_t uuid[16];      /* of a GPU; else 0 */
 };

@@ -190,6 +190,9 @@ static void take_frame(struct frame *frame)
     case CHANNEL_PONG:
     case CHANNEL_MAPPED:
     case CHANNEL_LEAVING:
+    case CHANNEL_UNIQUE_ID:
+    case CHANNEL_CONNECTED:
+    case CHANNEL_EXCHANGED:
         break;
     case CHANNEL_ALIVE:
         if (!is_ready) /* the worker may hang as it starts */

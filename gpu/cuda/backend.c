@@ -1,5 +1,6 @@
 /* A CUDA device behind gpu/backend.h: its memory, and what opens it. */
 #include "gpu/backend.h"
+#include "gpu/cuda/communicators.h"
 #include "gpu/cuda/compiled.h"
 #include "gpu/cuda/export.h"
 #include "gpu/cuda/fault.h"
@@ -97,6 +98,7 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, int wake,
     pinned_arena = arena;
     memory_open(memory_bytes / KEEP_PART);
     info->export_bytes = export_open(index);
+    info->communicates = communicators_open(index, wake);
     info->memory_bytes = memory_bytes;
     info->free_bytes = free_bytes > RESERVE_BYTES ? free_bytes - RESERVE_BYTES : 0;
     return true;
@@ -139,6 +141,11 @@ static void cuda_release_exportable(void *memory, uint64_t bytes)
     export_release(memory, bytes);
 }
 
+static bool cuda_reap(struct completion *completion)
+{
+    return communicators_reap(completion) || queues_reap(completion);
+}
+
 const struct backend *backend_cuda(void)
 {
     static const struct backend backend = {
@@ -157,6 +164,9 @@ const struct backend *backend_cuda(void)
         .release_exportable = cuda_release_exportable,
         .import = export_import,
         .unimport = export_unimport,
+        .connect = communicators_connect,
+        .exchange = communicators_exchange,
+        .disconnect = communicators_disconnect,
         .take_kernel = compiled_take,
         .upload = queues_upload,
         .download = queues_download,
@@ -165,7 +175,7 @@ const struct backend *backend_cuda(void)
         .arm = queues_arm,
         .rest = memory_rest,
         .busy_polls = true,
-        .reap = queues_reap,
+        .reap = cuda_reap,
     };
     return &backend;
 }

@@ -123,14 +123,26 @@ static void wait_for_clears(struct queue *queue)
     queue->seen_clears = all.clears;
 }
 
+static void record_uploads(void)
+{
+    if (all.recorded == all.uploads)
+        return;
+    fault_never(cudaEventRecord(all.uploaded, all.queues[UPLOADS].stream), "cudaEventRecord");
+    all.recorded = all.uploads;
+}
+
+void queues_let_wait(cudaStream_t stream)
+{
+    record_uploads();
+    fault_never(cudaStreamWaitEvent(stream, all.uploaded, 0), "cudaStreamWaitEvent");
+    fault_never(cudaStreamWaitEvent(stream, all.cleared, 0), "cudaStreamWaitEvent");
+}
+
 static void wait_for_uploads(struct queue *queue)
 {
     if (queue->seen == all.uploads)
         return;
-    if (all.recorded != all.uploads) {
-        fault_never(cudaEventRecord(all.uploaded, all.queues[UPLOADS].stream), "cudaEventRecord");
-        all.recorded = all.uploads;
-    }
+    record_uploads();
     fault_never(cudaStreamWaitEvent(queue->stream, all.uploaded, 0), "cudaStreamWaitEvent");
     queue->seen = all.uploads;
 }

@@ -40,6 +40,9 @@ void queues_clear(void *memory, uint64_t bytes);
 /* Wait until all memory that was to be cleared is. */
 void queues_await_clears(void);
 
+/* Let what is put on a stream of others from now on wait for all clears and uploads so far. */
+void queues_let_wait(cudaStream_t stream);
+
 /* As in backend.h. */
 void queues_upload(void *device, const void *arena, size_t bytes, struct token token);
 void queues_download(void *arena, const void *device, size_t bytes, const void *after,

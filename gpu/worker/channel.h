@@ -24,6 +24,9 @@
  *   CANCEL job                             FINISHED with CANCELLED, or as it ended
  *   DOWNLOAD arena or region ← array, tag  COPIED tag
  *   RELEASE array                          –
+ *   CONNECT communicator, rank, id         UNIQUE_ID, of rank 0; CONNECTED in the end
+ *   EXCHANGE arrays of both ranks          EXCHANGED tag
+ *   DISCONNECT communicator                –
  *   PING                                   PONG: what the device has been given, and has done
  *   –                                      ALIVE: orders take long to read; a PING may stand behind
  *
@@ -59,6 +62,14 @@
  * opened it included. An UNREGION comes when no copy names it. Each DOWNLOAD to it begins at a
  * multiple of CHANNEL_SLOT_BYTES, and has a higher tag than those before it that began there, from
  * whichever worker: bytes that come late, of a worker that was given up, are known by that.
+ * A communicator is NCCL's, between this worker and another one, a rank each: rank 0 makes the
+ * unique id that rank 1 is given. An EXCHANGE comes after the CONNECTED of both, with OK, to both,
+ * and theirs in one order: what the one sends, the other receives. As far as rules go it is a
+ * DOWNLOAD of the array that it sends and an UPLOAD to the one that it receives, until its
+ * EXCHANGED, which what reads that array waits for. After one that is not OK the two are out of
+ * step, and no other ends well. A DISCONNECT is the last order that names a communicator;
+ * EXCHANGEs under way are EXCHANGED with INTERNAL, when nothing touches their arrays any more.
+ * Numbers of communicators, and tags, are never used twice.
  * A KERNEL is a hint: RUNs that come later are computed faster with it, or, where it cannot be
  * used, as before. What was in its slot is gone. A MEASURE is a RUN as far as rules go: it reads
  * `array` and `other`, and writes `result`. An input with a place is read from
@@ -83,6 +94,7 @@
  */
 #pragma once
 
+#include "gpu/communicator.h"
 #include "gpu/device_info.h"
 #include "numerics/measure.h"
 #include "numerics/subdomain.h"
@@ -109,6 +121,9 @@ enum channel_type {
     CHANNEL_EXPORT,
     CHANNEL_MAILBOX,
     CHANNEL_SOCKET,
+    CHANNEL_CONNECT,
+    CHANNEL_EXCHANGE,
+    CHANNEL_DISCONNECT,
     CHANNEL_READY = 64,
     CHANNEL_REFUSED,
     CHANNEL_FAILED,
@@ -122,12 +137,15 @@ enum channel_type {
     CHANNEL_ALIVE,
     CHANNEL_JOIN,
     CHANNEL_LEAVING,
+    CHANNEL_UNIQUE_ID,
+    CHANNEL_CONNECTED,
+    CHANNEL_EXCHANGED,
     CHANNEL_TYPES
 };
 
 #define PLACE_ALIGNMENT 16 /* bytes */
 
-enum { CHANNEL_ALL_WORK, CHANNEL_JOBS_WORK, CHANNEL_WORKS };
+enum { CHANNEL_ALL_WORK, CHANNEL_JOBS_WORK, CHANNEL_DISCONNECTS, CHANNEL_WORKS };
 
 /* Where an array lies in a client's memory. region 0: it does not. */
 struct place {
@@ -169,8 +187,9 @@ struct channel_message {
     uint32_t bytes;    /* of the record; set as it is sent, as is the version */
     uint16_t version;  /* CHANNEL_VERSION */
     uint16_t type;     /* enum channel_type */
-    uint32_t status;   /* FINISHED; MAPPED: OK, OUT_OF_MEMORY or INTERNAL; EXPORTED and COPIED of
-                          a DOWNLOAD to a region: OK or OUT_OF_MEMORY. enum status */
+    uint32_t status;   /* FINISHED; MAPPED and EXCHANGED: OK, OUT_OF_MEMORY or INTERNAL; EXPORTED
+                          and COPIED of a DOWNLOAD to a region: OK or OUT_OF_MEMORY; CONNECTED: OK
+                          or INTERNAL. enum status */
     uint32_t reserved; /* 0 */
     union {
         struct {
@@ -211,6 +230,17 @@ struct channel_message {
             uint64_t bytes;
         } mailbox; /* the answer: status OK with a descriptor, or without one another status */
         struct {
+            uint64_t number;
+            uint64_t rank;                     /* CONNECT: 0 or 1 */
+            uint8_t id[COMMUNICATOR_ID_BYTES]; /* UNIQUE_ID; CONNECT of rank 1 */
+        } communicator;                        /* DISCONNECT, CONNECTED: number */
+        struct {
+            uint64_t communicator, tag;
+            struct channel_stretch {
+                uint64_t array, offset, bytes; /* bytes 0: there is none */
+            } sent, received;
+        } exchange; /* EXCHANGED: tag */
+        struct {
             uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, EDGES, FINISHED */
             uint64_t done, total; /* PROGRESS: passes done; FINISHED: passes begun */
             uint64_t device_us;   /* FINISHED: time on the device */
@@ -231,9 +261,10 @@ struct channel_message {
             char version[16]; /* FDSERVER_VERSION of the node's programs */
         } join;
         struct channel_pong {
-            /* Of all that the device has been given, and of what belongs to jobs (not the copies
-             * between arena and arrays), how many are under way, and how many have ended. 0 where
-             * the worker sees for itself how they go on: */
+            /* Of all that the device has been given, of what belongs to jobs (not the copies
+             * between arena and arrays), and of DISCONNECTs, how many are under way, and how many
+             * have ended. No EXCHANGE is among them, which waits for another worker. 0 where the
+             * worker sees for itself how they go on: */
             struct channel_work {
                 uint64_t under_way, ended;
             } work[CHANNEL_WORKS];
@@ -243,7 +274,7 @@ struct channel_message {
 };
 
 enum {
-    CHANNEL_VERSION = 11,
+    CHANNEL_VERSION = 12,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
     CHANNEL_SLOT_BYTES = 2 << 20,   /* of a mailbox: a GPU's grain */

@@ -24,7 +24,11 @@ enum token_kind {
     /* The pipeline's. of: struct execution; number: the copy's bytes, or the launch's number. */
     TOKEN_COPY_IN,
     TOKEN_COPY_OUT,
-    TOKEN_PART
+    TOKEN_PART,
+    /* A communicator's (peers.c). */
+    TOKEN_EXCHANGE, /* of: struct exchanging */
+    TOKEN_CONNECT,  /* of: struct peer */
+    TOKEN_DISCONNECT
 };
 
 /* An array's memory on the device. Two arrays of one size may exchange theirs, unless it is

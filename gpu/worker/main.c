@@ -85,6 +85,7 @@ static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
     worker.arena = arena;
     worker.arena_bytes = bytes;
     worker.direct = info->direct != 0;
+    worker.communicates = info->communicates != 0;
     info->own_planes = worker.backend->takes_own_planes != NULL;
     jobs_open(&worker);
     worker.open = true;
@@ -97,14 +98,15 @@ static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
 /* Does the backend owe a completion? */
 static bool is_busy(void)
 {
-    return worker.under_way || worker.pipeline.under_way;
+    return worker.under_way || worker.pipeline.under_way || worker.exchanges;
 }
 
 static _Noreturn void end_worker(void)
 {
-    /* With work under way the device may still write to memory that closing would take away. */
+    /* With work under way the device may still write to memory that closing would take away; and a
+     * communicator may wait for a worker that has ended. */
     log_flush();
-    if (is_busy())
+    if (is_busy() || worker.peers.count)
         _exit(0);
     if (worker.open) {
         thread_pool_close(); /* its threads may still be telling of what has been taken from them */
@@ -130,6 +132,7 @@ static void answer_ping(void)
         of->work[CHANNEL_JOBS_WORK] =
             (struct channel_work){under_way - worker.copies, worker.ended};
     }
+    of->work[CHANNEL_DISCONNECTS] = worker.disconnects;
     worker_answer(&worker, &pong);
 }
 
@@ -204,7 +207,8 @@ static void take_order(const struct channel_message *message, int descriptor)
         store_release(&worker, message->u.job.id);
         break;
     default:
-        worker_broken("an order of an unknown type", message->type);
+        if (!peers_take(&worker, message))
+            worker_broken("an order of an unknown type", message->type);
     }
 }
 
@@ -212,6 +216,10 @@ static void take_completion(const struct completion *completion)
 {
     const int kind = completion->token.kind;
     void *of = completion->token.of;
+    if (kind >= TOKEN_EXCHANGE) {
+        peers_completed(&worker, completion);
+        return;
+    }
     if (kind >= TOKEN_COPY_IN) {
         worker.ended++;
         jobs_settle(&worker, pipeline_complete(&worker.pipeline, completion));

@@ -145,9 +145,13 @@ static void answer_copied(struct worker *worker, uint64_t tag, enum status statu
                               .type = CHANNEL_COPIED, .status = status, .u.copy.tag = tag});
 }
 
-/* May the array be copied to, or from, now? Beside jobs on own planes it may. */
-static void check_unused(const struct holding *holding, bool is_upload)
+/* Beside jobs on own planes it may. */
+void store_check_copy(const struct holding *holding, uint64_t offset, uint64_t bytes,
+                      bool is_upload)
 {
+    if (holding != &unknown &&
+        (bytes > holding->memory.bytes || offset > holding->memory.bytes - bytes))
+        worker_broken("a copy reaches past its array", holding->id);
     if (holding->writers > holding->own_writers ||
         (is_upload && holding->readers > holding->own_readers))
         worker_broken("a copy of an array that a job uses", holding->id);
@@ -203,13 +207,10 @@ void store_copy(struct worker *worker, const struct channel_message *message)
     struct holding *holding = store_find(worker, message->u.copy.array);
     struct region *region =
         place.region ? regions_find(&worker->regions, &place, bytes, !is_upload) : NULL;
-    if (holding != &unknown &&
-        (bytes > holding->memory.bytes || offset > holding->memory.bytes - bytes))
-        worker_broken("a copy reaches past its array", holding->id);
     if (!region && (bytes > worker->arena_bytes || arena_offset > worker->arena_bytes - bytes))
         worker_broken("a copy reaches past the arena", holding->id);
     uint8_t *outside = (region ? region->memory : worker->arena) + arena_offset;
-    check_unused(holding, is_upload);
+    store_check_copy(holding, offset, bytes, is_upload);
     if (!store_has_memory(holding) || bytes == 0) {
         /* Nobody else's bytes may go out in place of its own. */
         if (!is_upload && !(region && region->is_mailbox))

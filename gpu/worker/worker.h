@@ -5,6 +5,7 @@
  *   jobs.c    runs: their slices on the device one after another, and how they end
  *   store.c   arrays, clients' regions, and copies between them and the arena
  *   exported.c  arrays in memory that other processes map
+ *   peers.c   arrays that go to workers of other nodes, and come from there
  *
  * One thread. */
 #pragma once
@@ -28,11 +29,14 @@ struct worker {
     bool open; /* the ARENA has come */
     uint8_t *arena;
     uint64_t arena_bytes;
-    bool direct;                  /* the backend computes in regions themselves */
-    int wake;                     /* eventfd: something completed, or a region is mapped */
-    uint32_t under_way;           /* completions that the backend owes, beside the pipeline's */
-    uint32_t copies;              /* of these, between the arena and arrays */
-    uint64_t copied, ended;       /* such copies, and all else, that have completed */
+    bool direct;            /* the backend computes in regions themselves */
+    bool communicates;      /* it has communicators */
+    int wake;               /* eventfd: something completed, or a region is mapped */
+    uint32_t under_way;     /* completions that the backend owes, beside the pipeline's */
+    uint32_t copies;        /* of these, between the arena and arrays */
+    uint64_t copied, ended; /* such copies, and all else, that have completed */
+    uint32_t exchanges;     /* under way; beside the others */
+    struct channel_work disconnects;
     struct channel_queue answers; /* sent at the end of a turn of the loop */
     /* The store's. */
     struct ids holdings;
@@ -40,6 +44,7 @@ struct worker {
     struct regions regions;
     void *mailbox; /* owned; NULL: none was asked for, or there was no memory */
     uint64_t mailbox_bytes;
+    struct ids peers; /* communicators, by number */
     /* The jobs'. */
     struct executions runs;
     struct pipeline pipeline;
@@ -81,6 +86,10 @@ bool store_has_memory(const struct holding *holding);
  * memory to note. */
 struct holding *store_find(const struct worker *worker, uint64_t id);
 
+/* May so many bytes of it be copied to, or from, now? Else the front is broken. */
+void store_check_copy(const struct holding *holding, uint64_t offset, uint64_t bytes,
+                      bool is_upload);
+
 /* Is no copy and no run of it under way? */
 bool store_is_unused(const struct holding *holding);
 
@@ -95,6 +104,13 @@ void exported_copied(struct worker *worker, struct exporting *exporting);
  * that makes it, or (NULL) at once. jobs_came_home() follows, run->coming_home times. */
 void exported_bring_home(struct worker *worker, struct execution *run, const void *launch,
                          int output);
+
+/* --- peers.c --- */
+
+/* CONNECT, EXCHANGE, DISCONNECT. False: it is none of them. */
+bool peers_take(struct worker *worker, const struct channel_message *message);
+/* One of these has completed. */
+void peers_completed(struct worker *worker, const struct completion *completion);
 
 /* --- jobs.c --- */
 

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STREAMS_MOST = 32, LATE_EVERY = 8, LATE_US = 200, ALIGNMENT = 256, PIECES_MOST = 4096 };
+enum { STREAMS_MOST = 64, LATE_EVERY = 8, LATE_US = 200, ALIGNMENT = 256, PIECES_MOST = 4096 };
 static const size_t DEVICE_BYTES = (size_t)1 << 32;
 
 enum kind { KIND_COPY, KIND_CLEAR, KIND_LAUNCH, KIND_RECORD, KIND_WAIT, KIND_CALL, KIND_END };
@@ -280,19 +280,26 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream_, unsigned flags)
     stream->end = &stream->first;
     pthread_cond_init(&stream->filled, NULL);
     stream->seed = (unsigned)device.count;
+    pthread_mutex_lock(&device.mutex);
     device.streams[device.count++] = stream;
+    pthread_mutex_unlock(&device.mutex);
     *stream_ = stream;
     return pthread_create(&stream->thread, NULL, run, stream) == 0 ? cudaSuccess : cudaErrorUnknown;
 }
 
-/* Of all of them, one after another. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     put(stream, &(struct order){.kind = KIND_END});
     pthread_join(((struct stream *)stream)->thread, NULL);
     pthread_cond_destroy(&((struct stream *)stream)->filled);
+    pthread_mutex_lock(&device.mutex);
+    for (int i = 0; i < device.count; i++)
+        if (device.streams[i] == stream) {
+            device.streams[i] = device.streams[--device.count];
+            break;
+        }
+    pthread_mutex_unlock(&device.mutex);
     free(stream);
-    device.count--;
     return cudaSuccess;
 }
 
