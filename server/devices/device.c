@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/signals.h"
+#include "server/devices/communicator.h"
 #include "server/devices/group.h"
 #include "server/devices/mailbox.h"
 #include "server/devices/region.h"
@@ -185,6 +186,7 @@ static void on_timer(uv_timer_t *timer)
     poll_update(device);
     region_worker_ready(device); /* those that there was no descriptor for */
     mailbox_worker_ready(device);
+    communicators_beat(device);
     if (device->leaving)
         nodes_end_if_idle(device);
     static const struct channel_message ping = {.type = CHANNEL_PING};
@@ -277,6 +279,7 @@ static void worker_gone(struct device *device)
     group_lose(device);
     region_worker_gone(device);
     mailbox_worker_lost(device); /* before slots come back: its next worker knows of none */
+    communicators_worker_lost(device);
     orders_lose(device);
     device->devices->events->worker_lost(device);
     group_lost(device);
@@ -457,6 +460,7 @@ void device_close_all(struct devices *devices)
 
 void devices_free(struct devices *devices)
 {
+    communicators_free(devices);
     LIST_DRAIN (struct device, device, &devices->gone, link) {
         if (device->group)
             group_free(device);

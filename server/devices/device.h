@@ -99,10 +99,12 @@ struct devices {
     int child_signal; /* the descriptor of SIGCHLD, … */
     uv_poll_t ended;  /* … and its watch */
     bool has_gpu;
-    struct device *group;             /* the one that is a group (group.h); NULL: there is none */
-    uint64_t heard_ns;                /* when a worker last sent something */
-    uint64_t last_array, last_region; /* numbers given on the channels, */
-    uint64_t last_part;               /* and to orders to members of a group */
+    struct device *group;      /* the one that is a group (group.h); NULL: there is none */
+    struct list communicators; /* struct communicator */
+    uint64_t last_communicator, last_exchange; /* numbers given to these, and to what they do */
+    uint64_t heard_ns;                         /* when a worker last sent something */
+    uint64_t last_array, last_region;          /* numbers given on the channels, */
+    uint64_t last_part;                        /* and to orders to members of a group */
 };
 
 enum device_state {
@@ -147,8 +149,8 @@ struct device {
     struct list operands;                  /* … that are being copied from regions */
     struct list regions;                   /* struct mapping: of regions that it was asked for */
     struct list copies;                    /* struct slab: a worker reads or writes it */
-    uint32_t sends;                        /* copies to other devices that have not ended */
-    struct link_rate rate;                 /* of these, of a device on another node */
+    uint32_t sends;                        /* copies between devices that have not ended */
+    struct link_rate rate;                 /* of copies, of a device on another node */
     struct order *running[DEVICE_BUCKETS]; /* with the worker, by id */
     struct list tasks; /* struct task, all of the device's that are not finished */
     struct schedule schedule;

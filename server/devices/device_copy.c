@@ -6,15 +6,13 @@
 
 #include <stdlib.h>
 
-/* Slabs of one copy: while one worker fills some, the other empties some. */
-enum { UNDER_WAY = 4 };
-
 static void free_if_unused(struct device_copy *copy)
 {
     struct user *user = copy->from->user;
     if (copy->ended || copy->under_way)
         return;
     copy->from->device->sends--;
+    copy->to->device->sends--;
     field_release(copy->from);
     field_release(copy->to);
     memory_release(user, sizeof *copy);
@@ -37,6 +35,7 @@ static void end(struct device_copy *copy, bool ok)
 }
 
 static void on_downloaded(struct slab *slab, void *context, bool ok);
+static void on_passed(struct passage *passage, bool ok);
 
 /* The bytes of the next slab, of so many at most. */
 static uint64_t next_bytes(const struct device_copy *copy, uint64_t most)
@@ -51,12 +50,10 @@ static uint64_t next_bytes(const struct device_copy *copy, uint64_t most)
 
 /* A slot of the mailbox of the device that the next bytes go to, or else a slab of the arena; NULL:
  * it waits for one. */
-static struct slab *take_slab(struct device_copy *copy, uint64_t *bytes)
+static struct slab *take_slab(struct device_copy *copy, const struct device *from,
+                              struct device *to, uint64_t *bytes)
 {
-    uint64_t at;
     struct slab *slab;
-    struct device *from = field_at(copy->from, copy->from_offset + copy->asked, &at)->device,
-                  *to = field_at(copy->to, copy->to_offset + copy->asked, &at)->device;
     if (mailbox_reaches(from, to)) {
         *bytes = next_bytes(copy, mailbox_slot_bytes(to));
         if (!(slab = mailbox_take(to, copy->from->user)))
@@ -70,44 +67,81 @@ static struct slab *take_slab(struct device_copy *copy, uint64_t *bytes)
     return NULL;
 }
 
+/* Send the next bytes, between the arrays of these two devices. */
+static uint64_t pass(struct device_copy *copy, struct communicator *communicator)
+{
+    struct passage *passage = copy->passage;
+    while (passage->from)
+        passage++;
+    *passage = (struct passage){
+        .bytes = next_bytes(copy, COMMUNICATOR_PASSAGE_BYTES), .ended = on_passed, .context = copy};
+    passage->from = field_at(copy->from, copy->from_offset + copy->asked, &passage->from_offset);
+    passage->to = field_at(copy->to, copy->to_offset + copy->asked, &passage->to_offset);
+    communicator_pass(communicator, passage);
+    return passage->bytes;
+}
+
 /* False: an array is lost. */
 static bool go_on(struct device_copy *copy)
 {
-    while (copy->asked < copy->bytes && copy->under_way < UNDER_WAY) {
-        uint64_t bytes;
+    while (copy->asked < copy->bytes && copy->under_way < DEVICE_COPY_UNDER_WAY) {
+        uint64_t bytes, at;
         if (copy->from->lost || copy->to->lost)
             return false;
-        struct slab *slab = take_slab(copy, &bytes);
-        if (!slab)
-            return true;
         const uint64_t offset = copy->from_offset + copy->asked;
+        struct device *from = field_at(copy->from, offset, &at)->device,
+                      *to = field_at(copy->to, copy->to_offset + copy->asked, &at)->device;
+        struct communicator *communicator = communicator_between(from, to);
+        struct slab *slab = communicator ? NULL : take_slab(copy, from, to, &bytes);
+        if (!communicator && !slab)
+            return true;
+        if (communicator)
+            bytes = pass(copy, communicator);
         copy->asked += bytes;
         copy->under_way++;
-        device_download(copy->from, offset, slab, bytes, on_downloaded, copy);
+        if (slab)
+            device_download(copy->from, offset, slab, bytes, on_downloaded, copy);
     }
     return true;
 }
 
-/* A slab was filled by the one device; it is released when the other has emptied it. */
-static void on_downloaded(struct slab *slab, void *context, bool ok)
+/* So many more bytes have been sent; ok: and there is no reason to stop. */
+static void piece_ended(struct device_copy *copy, uint64_t bytes, bool ok)
 {
-    struct device_copy *copy = context;
-    struct field *from = copy->from, *to = copy->to;
     bool complete = false;
-    ok = ok && copy->ended && !to->lost && !field_is_refused(from);
     if (ok) {
-        copy->sent += slab->bytes;
+        copy->sent += bytes;
         complete = copy->sent == copy->bytes;
-        device_upload(to, slab->offset - copy->from_offset + copy->to_offset, slab, slab->bytes);
         ok = go_on(copy);
-    } else {
-        device_release_slab(copy->arena, slab);
     }
     copy->under_way--; /* not before: until here it keeps the copy */
     if (copy->ended && (complete || !ok))
         end(copy, ok);
     else
         free_if_unused(copy);
+}
+
+static void on_passed(struct passage *passage, bool ok)
+{
+    struct device_copy *copy = passage->context;
+    const uint64_t bytes = passage->bytes;
+    *passage = (struct passage){0};
+    ok = ok && copy->ended && !copy->to->lost && !field_is_refused(copy->from);
+    piece_ended(copy, bytes, ok);
+}
+
+/* A slab was filled by the one device; it is released when the other has emptied it. */
+static void on_downloaded(struct slab *slab, void *context, bool ok)
+{
+    struct device_copy *copy = context;
+    struct field *to = copy->to;
+    const uint64_t bytes = slab->bytes;
+    ok = ok && copy->ended && !to->lost && !field_is_refused(copy->from);
+    if (ok)
+        device_upload(to, slab->offset - copy->from_offset + copy->to_offset, slab, bytes);
+    else
+        device_release_slab(copy->arena, slab);
+    piece_ended(copy, bytes, ok);
 }
 
 static void on_slab(struct slab_waiter *waiter)
@@ -137,6 +171,7 @@ bool device_copy_begin(struct device_copy **copy, struct field *from, uint64_t f
         .ended = ended,
         .context = context};
     from->device->sends++;
+    to->device->sends++;
     if (!go_on(new))
         end(new, false);
     return true;

@@ -1,26 +1,32 @@
 /* A copy of bytes from one device's array to another's: slab by slab through the staging arena,
  * which all workers map, so that the front touches no byte; or, among the members of a group,
- * through slots of the mailbox of the device that they go to.
+ * through slots of the mailbox of the device that they go to; or, between nodes that have NCCL, in
+ * passages of a communicator.
  *
  *   worker of `from` ──download──► slab ──upload──► worker of `to`
+ *   worker of `from` ───────────passage───────────► worker of `to`
  *
  * The caller begins it when no upload to these bytes is under way. When ended() is called, every
  * upload has been ordered, so orders that come later read what it wrote. */
 #pragma once
 
-#include "server/devices/field.h"
+#include "server/devices/communicator.h"
 #include "server/users/arena.h"
+
+/* Slabs or passages of one copy: while one worker fills some, the other empties some. */
+enum { DEVICE_COPY_UNDER_WAY = 4 };
 
 struct device_copy {
     struct arena *arena;
     struct field *from, *to; /* referenced */
     uint64_t from_offset, to_offset, bytes;
-    uint64_t asked;            /* bytes that were ordered from `from`, … */
-    uint64_t sent;             /* … and went on to `to` */
-    uint32_t under_way;        /* slabs that were ordered and have not come */
-    struct slab_waiter waiter; /* in the arena or in a mailbox */
-    /* Called once, last; ok: all bytes were sent. NULL: nobody waits for it. The last slab frees
-     * the copy. */
+    uint64_t asked;     /* bytes that were ordered from `from`, … */
+    uint64_t sent;      /* … and went on to `to` */
+    uint32_t under_way; /* slabs and passages that were ordered and have not come */
+    struct passage passage[DEVICE_COPY_UNDER_WAY]; /* from NULL: not under way */
+    struct slab_waiter waiter;                     /* in the arena or in a mailbox */
+    /* Called once, last; ok: all bytes were sent. NULL: nobody waits for it. The last slab or
+     * passage frees the copy. */
     void (*ended)(void *context, bool ok);
     void *context;
 };

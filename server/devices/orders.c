@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "server/devices/communicator.h"
 #include "server/devices/field.h"
 #include "server/devices/group.h"
 #include "server/devices/mailbox.h"
@@ -466,6 +467,6 @@ bool orders_take(struct device *device, const struct channel_message *message, i
             device_give_up(device, "its device ends nothing of what it was given");
         return true;
     default:
-        return false;
+        return communicators_take(device, message);
     }
 }

@@ -1,5 +1,6 @@
 #include "server/io/turn.h"
 
+#include "server/devices/communicator.h"
 #include "server/devices/group.h"
 #include "server/io/connection.h"
 #include "server/io/io.h"
@@ -261,6 +262,7 @@ static void on_end(uv_prepare_t *handle)
         group_flush(group);
     settle_connections(io);
     free_closed(io);
+    communicators_flush(io->jobs->devices);
     LIST_EACH (struct device, device, &io->jobs->devices->list, link)
         device_flush(device);
     poll_or_sleep(io);

@@ -324,7 +324,7 @@ static void open_standard(void)
         close(descriptor);
 }
 
-/* Workers read their level from the environment, and bridges the key's file. */
+/* Workers read their level and NCCL's library from the environment, and bridges the key's file. */
 static void open_log(const struct config *config)
 {
     char level[24];
@@ -332,6 +332,8 @@ static void open_log(const struct config *config)
     setenv("FDSERVER_LOG_LEVEL", level, 1);
     if (config->cluster_key)
         setenv("FDSERVER_CLUSTER_KEY", config->cluster_key, 1);
+    if (config->nccl)
+        setenv("FDSERVER_NCCL", config->nccl, 1);
     if (!log_open("fdserver", (enum log_level)config->log_level))
         log_fatal(EXIT_START, "no thread for the log");
 }

@@ -30,6 +30,7 @@ import pytest
 BUILD = pathlib.Path(os.environ.get("FDSERVER_BUILD", "build/release")).resolve()
 DEVICE = os.environ.get("FDSERVER_TEST_DEVICE", "host")  # or several, as --device has them
 ONE_DEVICE = DEVICE.split(",")[0]  # of daemons that a test starts by itself, where it does not say
+ON_HOST_NCCL = BUILD / "lib/libnccl.so.2"  # of emulated GPUs; else it is not there
 # The time after which an expected event counts as missing; no test measures time.
 PATIENCE_S = float(os.environ.get("FDSERVER_TEST_PATIENCE_S", 120))
 
@@ -339,7 +340,7 @@ class Daemon:
     these nodes with them."""
 
     def __init__(self, *options, device=ONE_DEVICE, env=None, listen=True, wait=True, stderr=None, program=None,
-                 address="127.0.0.1", inside=(), **popen):
+                 address="127.0.0.1", inside=(), node_options=(), **popen):
         self.folder = tempfile.mkdtemp(prefix="fdserver-")
         atexit.register(shutil.rmtree, self.folder, ignore_errors=True)  # for daemons that are never stopped
         os.chmod(self.folder, 0o755)
@@ -351,7 +352,7 @@ class Daemon:
             command += ["--listen", f"unix:{self.path}"]
         if device:
             command += ["--device", device]
-        self.nodes, self.network = {}, {"address": address, "inside": inside}
+        self.nodes, self.network, self.node_options = {}, {"address": address, "inside": inside}, node_options
         lent = [one.split("/") for one in (device or "").split(",") if "/" in one]
         if lent:
             self.key = os.path.join(self.folder, "key")
@@ -377,7 +378,7 @@ class Daemon:
         return int(eventually(lambda: re.search(r"nodes join at .*:(\d+)$", self.log(), re.M), "the nodes' port")[1])
 
     def join(self, name, device):
-        self.nodes[name] = Node(name, device, self.port(), self.key, self.folder, **self.network)
+        self.nodes[name] = Node(name, device, self.port(), self.key, self.folder, *self.node_options, **self.network)
         return self.nodes[name]
 
     def answers(self):

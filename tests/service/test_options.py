@@ -8,7 +8,7 @@ import pytest
 
 from fdtest import Client, Daemon, MiB, assert_serves, binary, eventually, wave
 
-NAMES = ["listen", "group", "mode", "device", "nodes", "join", "node", "cluster-key", "threads", "staging-bytes", "front-bytes", "user-bytes", "device-memory",
+NAMES = ["listen", "group", "mode", "device", "nodes", "join", "node", "cluster-key", "nccl", "threads", "staging-bytes", "front-bytes", "user-bytes", "device-memory",
          "mailbox-bytes", "region-bytes", "region-memory", "max-regions",
          "user-queue-jobs", "user-queue-bytes", "max-queue-jobs", "max-queue-bytes", "max-jobs",
          "max-fields", "max-connections", "max-work", "upload-timeout-s", "drain-timeout-s", "busy-poll-us", "look-us", "log-level",
