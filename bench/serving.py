@@ -41,7 +41,8 @@ def start(program, path, device, *options, **popen):
         time.sleep(0.01)
     for name in {name for name, _ in lent}:
         own = ",".join(one.split(":")[0] if one[0] == "h" else one for node, one in lent if node == name)
-        node = subprocess.Popen([program, "--join", address, "--node", name, "--device", own, *cluster, "--log-level", "4"])
+        node = subprocess.Popen([program, "--join", address, "--node", name, "--device", own, *cluster, "--log-level", "4"],
+                                env={"NCCL_HOSTID": name} | os.environ)  # a host of its own, to NCCL
         process.nodes.append(node)
         atexit.register(node.terminate)
     while lent:
