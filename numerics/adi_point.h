@@ -139,11 +139,12 @@ POINT_FUNCTION void POINT_NAME(lines_forward)(const struct tridiagonal *lines, c
 {
     REAL y[LINES_TOGETHER];
     for (int l = 0; l < count; l++)
-        y[l] = begin > 0 ? x[l * apart - stride] : (REAL)0;
-    for (int64_t i = begin; i < end; i++, x += stride) {
+        y[l] = begin > 0 ? x[l * apart - stride] : x[l * apart];
+    x += begin > 0 ? 0 : stride;
+    for (int64_t i = begin > 0 ? begin : 1; i < end; i++, x += stride) {
         const REAL m = factors[POINT_NAME(lines_row)(lines, i)];
         for (int l = 0; l < count; l++)
-            x[l * apart] = y[l] = i > 0 ? REAL_FMA(m, y[l], x[l * apart]) : x[l * apart];
+            x[l * apart] = y[l] = REAL_FMA(m, y[l], x[l * apart]);
     }
 }
 
@@ -154,16 +155,20 @@ POINT_FUNCTION void POINT_NAME(lines_back)(const struct tridiagonal *lines, cons
     const REAL *p = factors + lines->count, *q = p + lines->count;
     REAL next[LINES_TOGETHER];
     x += (end - begin) * stride;
+    if (begin < end && end == lines->n) {
+        const REAL scale = q[POINT_NAME(lines_row)(lines, --end)];
+        x -= stride;
+        for (int l = 0; l < count; l++)
+            x[l * apart] = scale * x[l * apart];
+    }
     for (int l = 0; l < count; l++)
-        next[l] = end < lines->n ? x[l * apart] : (REAL)0;
+        next[l] = x[l * apart];
     for (int64_t i = end - 1; i >= begin; i--) {
         const int64_t row = POINT_NAME(lines_row)(lines, i);
         const REAL weight = p[row], scale = q[row];
-        const int is_last = i == lines->n - 1;
         x -= stride;
         for (int l = 0; l < count; l++)
-            x[l * apart] = next[l] =
-                is_last ? scale * x[l * apart] : REAL_FMA(weight, next[l], scale * x[l * apart]);
+            x[l * apart] = next[l] = REAL_FMA(weight, next[l], scale * x[l * apart]);
     }
 }
 
