@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A model on paper of diffusions of distributed fields on 8 to 1,024 GPUs, from what was measured on two and four.
 
-    bench/scale_model.py [--scale bench/results/h200_scale.json] [--stream-gbs 1.6]
+    bench/scale_model.py [--scale bench/results/h200_scale.json]
 
 A GPU has a slab of planes, and exchanges its outermost planes with two neighbours. The time of a step is that of its
 points at the rate of one device, and of its edges, or that of the exchange beside it, whichever is longer. Prints
@@ -20,6 +20,7 @@ LEAST_PLANES = 17
 GPUS = 8, 64, 256, 1024
 # GB/s that a GPU sends while it receives as much, and µs until the first byte has come. NVLink as copy engines reach
 # it between two H100 (shared facts of 2026-11: 8 MiB in 35 µs); networks at 90 % of their rate, one for each GPU.
+NODES_GBS, HEAD_GBS = 6.4, 1.6  # of a bridge: eight connections of TLS, and one (h200_nodes.json)
 LINKS = {"NVLink": (240, 10), "400 Gb/s": (45, 20), "100 Gb/s": (11.2, 20), "25 Gb/s": (2.8, 30)}
 
 
@@ -51,11 +52,10 @@ def row(name, point_us, planes_of, n, accuracy, gbs, latency_us, crossings_of):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=pathlib.Path, default=ROOT / "results/h200_scale.json")
-    parser.add_argument("--stream-gbs", type=float, default=1.6, help="of a bridge")
     options = parser.parse_args()
     links = [(name, gbs, latency_us, lambda gpus: 1) for name, (gbs, latency_us) in LINKS.items()]
-    links.append(("bridges, from node to node", options.stream_gbs, 400, lambda gpus: 1))
-    links.append(("bridges, all through one head", options.stream_gbs, 400, lambda gpus: gpus))
+    links.append(("bridges, from node to node", NODES_GBS, 400, lambda gpus: 1))
+    links.append(("bridges, all through one head", HEAD_GBS, 400, lambda gpus: gpus))
     for accuracy in (8, 2):
         point_us = one_device_us(options.scale, accuracy) / 512**3
         for title, n, planes_of in ((f"512³ a GPU, accuracy {accuracy}", 512, lambda gpus: 512),
