@@ -186,14 +186,22 @@ static long bio_control(BIO *bio, int command, long number, void *of)
     return command == BIO_CTRL_FLUSH && flush(BIO_get_data(bio));
 }
 
+static BIO_METHOD *method; /* NULL: no memory */
+
+static void make_method(void)
+{
+    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "stream");
+    if (!method)
+        return;
+    BIO_meth_set_write(method, bio_write);
+    BIO_meth_set_read(method, bio_read);
+    BIO_meth_set_ctrl(method, bio_control);
+}
+
 static BIO *bio_new(struct stream *stream)
 {
-    static BIO_METHOD *method;
-    if (!method && (method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "stream"))) {
-        BIO_meth_set_write(method, bio_write);
-        BIO_meth_set_read(method, bio_read);
-        BIO_meth_set_ctrl(method, bio_control);
-    }
+    static pthread_once_t once = PTHREAD_ONCE_INIT; /* several threads open streams */
+    pthread_once(&once, make_method);
     BIO *bio = method ? BIO_new(method) : NULL;
     if (bio) {
         BIO_set_data(bio, stream);
