@@ -164,15 +164,33 @@ static void write_puts(struct peer *peer, struct stream *stream)
         end_put(peer, put, head.bytes, put_through(peer, stream, &head));
     if (stream->socket >= 0)
         stream_close(stream);
+}
+
+static void leave(struct peer *peer)
+{
     if (--peer->threads == 0)
         say(peer, PEER_LEFT, 0);
 }
 
-/* It connects when there is something to write. */
+/* False: the peer leaves. */
+static bool await_put(struct peer *peer)
+{
+    pthread_mutex_lock(&peer->mutex);
+    while (list_empty(&peer->queue) && !peer->leaves)
+        pthread_cond_wait(&peer->ordered, &peer->mutex);
+    const bool has_put = !list_empty(&peer->queue);
+    pthread_mutex_unlock(&peer->mutex);
+    return has_put;
+}
+
+/* It connects when there is something to write; the others do without it if it cannot. */
 static void *serve_stream(void *of)
 {
+    struct peer *peer = of;
     struct stream stream = {.socket = -1};
-    write_puts(of, &stream);
+    if (await_put(peer) && connect_peer(peer, &stream))
+        write_puts(peer, &stream);
+    leave(peer);
     return NULL;
 }
 
@@ -189,6 +207,7 @@ static void *serve_mailbox(void *of)
     }
     say(peer, reached ? PEER_CONNECTED : PEER_REFUSED, 0);
     write_puts(peer, &stream);
+    leave(peer);
     return NULL;
 }
 
