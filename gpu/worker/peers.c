@@ -9,6 +9,7 @@ struct peer {
     struct communicator *communicator; /* NULL: it could not be made */
     bool connected;                    /* CONNECTED, with OK, has been sent */
     bool leaves;                       /* DISCONNECT has come */
+    bool broken;                       /* an EXCHANGE was left out: the ranks are out of step */
 };
 
 /* An EXCHANGE under way. NULL: it has no such array. */
@@ -111,16 +112,18 @@ static void exchange(struct worker *worker, const struct channel_message *messag
     const struct channel_stretch *sent = &message->u.exchange.sent,
                                  *received = &message->u.exchange.received;
     const uint64_t tag = message->u.exchange.tag;
-    const struct peer *peer = find(worker, message->u.exchange.communicator);
+    struct peer *peer = find(worker, message->u.exchange.communicator);
     uint8_t *from, *to;
     if (!peer->connected || (!sent->bytes && !received->bytes))
         worker_broken("an EXCHANGE of nothing, or before its CONNECTED", tag);
     struct holding *source = find_stretch(worker, sent, false, &from),
                    *target = find_stretch(worker, received, true, &to);
-    struct exchanging *exchanging = calloc(1, sizeof *exchanging);
+    const bool was_broken = peer->broken;
+    struct exchanging *exchanging = was_broken ? NULL : calloc(1, sizeof *exchanging);
     if (!exchanging || (source && !from) || (target && !to)) {
         free(exchanging);
-        answer_exchanged(worker, tag, STATUS_OUT_OF_MEMORY);
+        peer->broken = true;
+        answer_exchanged(worker, tag, was_broken ? STATUS_INTERNAL : STATUS_OUT_OF_MEMORY);
         return;
     }
     *exchanging = (struct exchanging){.tag = tag, .sent = source, .received = target};

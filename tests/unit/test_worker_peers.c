@@ -191,7 +191,8 @@ TEST(test_an_exchange_that_hangs_gives_itself_up, setup_both, teardown_both)
     }
 }
 
-/* An array that there was no memory for. */
+/* An array that there was no memory for. What comes after it would meet the other's exchange with
+ * that one. */
 TEST(test_an_exchange_without_memory, setup_both, teardown_both)
 {
     connect_both();
@@ -200,6 +201,8 @@ TEST(test_an_exchange_without_memory, setup_both, teardown_both)
     assert_int_equal(answer_of(CHANNEL_FAILED).u.allocate.array, array);
     order_exchange(1, none, stretch(array, 0, 64));
     exchanged(1, STATUS_OUT_OF_MEMORY);
+    order_exchange(2, none, stretch(allocate(BYTES), 0, 64));
+    exchanged(2, STATUS_INTERNAL);
 }
 
 TEST(test_ranks_that_do_not_find_each_other, setup_both, teardown_both)
