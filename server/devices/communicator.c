@@ -123,14 +123,36 @@ void communicators_worker_lost(struct device *device)
     LIST_EACH (struct communicator, c, &device->devices->communicators, link) {
         if (!has_end(c, device))
             continue;
-        fail(c, NULL);              /* the log says that it has ended */
-        c->rest = (struct rest){0}; /* of the worker that is gone */
+        const bool worked = c->state == COMMUNICATOR_OPEN;
+        fail(c, NULL); /* the log says that it has ended */
+        if (worked)    /* else NCCL may be what has ended it, and would end the next one */
+            rest_forget(&c->rest);
         for (int i = 0; i < COMMUNICATOR_EXCHANGES; i++) {
             if (!c->exchange[i].tag)
                 continue;
             c->exchange[i].answered[rank_of(c, device)] = true;
             end_if_answered(&c->exchange[i]);
         }
+    }
+}
+
+/* What is to come to it, or from it, stands behind something long. */
+static bool is_behind(const struct communicator *c)
+{
+    return c->end[0]->heartbeat.pinged || c->end[1]->heartbeat.pinged;
+}
+
+/* A worker that has been told to disconnect answers what is under way, and is ended when it hangs
+ * in that; a node that does neither is not to keep others' arrays. */
+static void give_up_late(struct communicator *c)
+{
+    for (int i = 0; i < COMMUNICATOR_EXCHANGES; i++) {
+        struct exchange *exchange = &c->exchange[i];
+        if (!exchange->tag || !exchange->failed || ++exchange->late <= COMMUNICATOR_CONNECT)
+            continue;
+        struct device *const late = c->end[exchange->answered[0] ? 1 : 0];
+        exchange->late = 0;
+        device_give_up(late, "it does not end what failed by NCCL");
     }
 }
 
@@ -150,10 +172,11 @@ void communicators_beat(struct device *device)
         if (c->end[0] != device)
             continue;
         rest_beat(&c->rest);
-        c->silent = awaits(c) ? c->silent + 1 : 0;
+        c->silent = awaits(c) ? c->silent + !is_behind(c) : 0;
         if (c->silent >
             (c->state == COMMUNICATOR_OPEN ? COMMUNICATOR_EXCHANGE : COMMUNICATOR_CONNECT))
             fail(c, "no answer");
+        give_up_late(c);
     }
 }
 
@@ -170,6 +193,16 @@ void communicator_pass(struct communicator *c, struct passage *passage)
     field_reference(passage->from);
     field_reference(passage->to);
     list_push(&c->waiting[rank_of(c, passage->from->device)], &passage->link);
+}
+
+bool communicator_withdraw(struct passage *passage)
+{
+    if (!passage->from || list_empty(&passage->link))
+        return false;
+    list_remove(&passage->link);
+    field_release(passage->from);
+    field_release(passage->to);
+    return true;
 }
 
 static struct channel_stretch stretch(const struct field *field, uint64_t offset, uint64_t bytes)

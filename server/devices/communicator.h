@@ -25,7 +25,8 @@ enum {
     COMMUNICATOR_EXCHANGES = 4, /* under way at once */
     /* Of one passage: as little as is fast, so that others get their turns. */
     COMMUNICATOR_PASSAGE_BYTES = 64 << 20,
-    /* Beats without an answer, until it has failed: of workers that connect, and exchange. */
+    /* Beats without an answer, until it has failed: of workers that connect, or end what failed,
+     * and exchange. */
     COMMUNICATOR_CONNECT = 20000 / HEARTBEAT_MS,
     COMMUNICATOR_EXCHANGE = 5000 / HEARTBEAT_MS
 };
@@ -59,6 +60,7 @@ struct communicator {
         struct passage *sent[COMMUNICATOR_RANKS]; /* by the rank; NULL: it sends nothing */
         bool answered[COMMUNICATOR_RANKS];
         bool failed;
+        uint32_t late; /* beats since then */
     } exchange[COMMUNICATOR_EXCHANGES];
 };
 
@@ -66,6 +68,8 @@ struct communicator {
 struct communicator *communicator_between(struct device *from, struct device *to);
 /* Let the passage, whose arrays are on its two devices, be sent at the end of this turn. */
 void communicator_pass(struct communicator *communicator, struct passage *passage);
+/* Take back one that has not been sent: its ended() is not called. False: it is none such. */
+bool communicator_withdraw(struct passage *passage);
 /* At the end of a turn of the loop, before device_flush(). */
 void communicators_flush(struct devices *devices);
 

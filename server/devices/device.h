@@ -210,6 +210,8 @@ void device_release(struct device *device, const struct field *field);
 void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes);
 void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
                      void (*copied)(struct slab *, void *, bool), void *context);
+/* After field->copies became less: go on with what waited until there are none. */
+void device_settle_copies(struct field *field);
 /* Release a slab to the arena or, if it is a slot of a mailbox, there. */
 void device_release_slab(struct arena *arena, struct slab *slab);
 

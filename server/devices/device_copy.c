@@ -19,10 +19,25 @@ static void free_if_unused(struct device_copy *copy)
     free(copy);
 }
 
+/* Take back the passages that no worker has been told of: the arrays may be others' from now on. */
+static void withdraw(struct device_copy *copy)
+{
+    for (int i = 0; i < DEVICE_COPY_UNDER_WAY; i++) {
+        struct passage *passage = &copy->passage[i];
+        if (!communicator_withdraw(passage))
+            continue;
+        *passage = (struct passage){0};
+        copy->under_way--;
+        copy->from->copies--;
+        device_settle_copies(copy->from);
+    }
+}
+
 void device_copy_forget(struct device_copy *copy)
 {
     copy->ended = NULL;
     arena_forget(&copy->waiter);
+    withdraw(copy);
     free_if_unused(copy);
 }
 
@@ -77,6 +92,7 @@ static uint64_t pass(struct device_copy *copy, struct communicator *communicator
         .bytes = next_bytes(copy, COMMUNICATOR_PASSAGE_BYTES), .ended = on_passed, .context = copy};
     passage->from = field_at(copy->from, copy->from_offset + copy->asked, &passage->from_offset);
     passage->to = field_at(copy->to, copy->to_offset + copy->asked, &passage->to_offset);
+    copy->from->copies++;
     communicator_pass(communicator, passage);
     return passage->bytes;
 }
@@ -105,18 +121,40 @@ static bool go_on(struct device_copy *copy)
     return true;
 }
 
+/* Both workers may still write for it. */
+static bool has_passages(const struct device_copy *copy)
+{
+    bool has = false;
+    for (int i = 0; i < DEVICE_COPY_UNDER_WAY; i++)
+        has = has || copy->passage[i].from;
+    return has;
+}
+
+/* Order no more of it, and end it once nobody writes for it. */
+static void fail(struct device_copy *copy)
+{
+    copy->failed = true;
+    withdraw(copy);
+    if (copy->ended && !has_passages(copy))
+        end(copy, false);
+    else
+        free_if_unused(copy);
+}
+
 /* So many more bytes have been sent; ok: and there is no reason to stop. */
 static void piece_ended(struct device_copy *copy, uint64_t bytes, bool ok)
 {
     bool complete = false;
-    if (ok) {
+    if (ok && !copy->failed) {
         copy->sent += bytes;
         complete = copy->sent == copy->bytes;
         ok = go_on(copy);
     }
     copy->under_way--; /* not before: until here it keeps the copy */
-    if (copy->ended && (complete || !ok))
-        end(copy, ok);
+    if (complete && copy->ended)
+        end(copy, true);
+    else if (!ok || copy->failed)
+        fail(copy);
     else
         free_if_unused(copy);
 }
@@ -124,10 +162,14 @@ static void piece_ended(struct device_copy *copy, uint64_t bytes, bool ok)
 static void on_passed(struct passage *passage, bool ok)
 {
     struct device_copy *copy = passage->context;
+    struct field *from = field_reference(copy->from);
     const uint64_t bytes = passage->bytes;
     *passage = (struct passage){0};
-    ok = ok && copy->ended && !copy->to->lost && !field_is_refused(copy->from);
+    ok = ok && copy->ended && !copy->to->lost && !field_is_refused(from);
+    from->copies--;
     piece_ended(copy, bytes, ok);
+    device_settle_copies(from);
+    field_release(from);
 }
 
 /* A slab was filled by the one device; it is released when the other has emptied it. */
@@ -148,7 +190,7 @@ static void on_slab(struct slab_waiter *waiter)
 {
     struct device_copy *copy = LIST_ENTRY(waiter, struct device_copy, waiter);
     if (!go_on(copy))
-        end(copy, false);
+        fail(copy);
 }
 
 bool device_copy_begin(struct device_copy **copy, struct field *from, uint64_t from_offset,
@@ -173,6 +215,6 @@ bool device_copy_begin(struct device_copy **copy, struct field *from, uint64_t f
     from->device->sends++;
     to->device->sends++;
     if (!go_on(new))
-        end(new, false);
+        fail(new);
     return true;
 }

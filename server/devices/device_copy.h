@@ -23,6 +23,7 @@ struct device_copy {
     uint64_t asked;     /* bytes that were ordered from `from`, … */
     uint64_t sent;      /* … and went on to `to` */
     uint32_t under_way; /* slabs and passages that were ordered and have not come */
+    bool failed;        /* nothing more is ordered; it ends with its last passage */
     struct passage passage[DEVICE_COPY_UNDER_WAY]; /* from NULL: not under way */
     struct slab_waiter waiter;                     /* in the arena or in a mailbox */
     /* Called once, last; ok: all bytes were sent. NULL: nobody waits for it. The last slab or

@@ -265,6 +265,17 @@ void device_cancel(struct device *device, struct order *order)
         tell(device, (struct channel_message){.type = CHANNEL_CANCEL, .u.job.id = order->id});
 }
 
+void device_settle_copies(struct field *field)
+{
+    struct task *task = field->copies ? NULL : field->awaited_by;
+    if (task) {
+        field->awaited_by = NULL;
+        field->device->devices->events->copied(task, field);
+    }
+    if (field->parts && !field->copies)
+        group_settle(field->device);
+}
+
 static void copy_ended(struct slab *slab, bool ok)
 {
     struct field *field = slab->field, *part = slab->part;
@@ -278,13 +289,7 @@ static void copy_ended(struct slab *slab, bool ok)
         device_release_slab(&field->device->devices->arena, slab);
     else
         slab->copied(slab, slab->context, ok);
-    struct task *task = field->copies ? NULL : field->awaited_by;
-    if (task) {
-        field->awaited_by = NULL;
-        field->device->devices->events->copied(task, field);
-    }
-    if (field->parts && !field->copies)
-        group_settle(field->device);
+    device_settle_copies(field);
     field_release(part);
     field_release(field);
 }

@@ -16,7 +16,7 @@ static struct field array[DEVICES];
 static struct channel_message told[DEVICES][TOLD_MOST]; /* and not looked at yet: */
 static int tells[DEVICES], looked[DEVICES];
 static struct passage passage[PASSAGES];
-static int ended[PASSAGES], ok[PASSAGES];
+static int ended[PASSAGES], ok[PASSAGES], given_up[DEVICES];
 
 /* ---- what it calls ---- */
 
@@ -24,6 +24,11 @@ void device_tell(struct device *to, const struct channel_message *message, const
 {
     assert_int_equal(to->state, DEVICE_READY);
     told[to->number][tells[to->number]++] = *message;
+}
+
+void device_give_up(struct device *of, const char *why)
+{
+    given_up[of->number]++;
 }
 
 struct field *field_reference(struct field *field)
@@ -46,6 +51,7 @@ static int setup(void **state)
     memset(tells, 0, sizeof tells);
     memset(looked, 0, sizeof looked);
     memset(ended, 0, sizeof ended);
+    memset(given_up, 0, sizeof given_up);
     config.nccl = "libnccl.so.2";
     devices = (struct devices){.config = &config};
     for (int i = 0; i < DEVICES; i++) {
@@ -274,6 +280,75 @@ TEST(a_worker_that_ends_ends_its_part, setup, teardown)
     assert_true(says(HERE, CHANNEL_EXCHANGED, tag, STATUS_INTERNAL));
     assert_true(ended[0] == 1 && !ok[0]);
     assert_non_null(between()); /* that was of the other */
+}
+
+/* The arrays of one that is taken back may be others' from then on. */
+TEST(what_waits_can_be_taken_back, setup, teardown)
+{
+    open_both();
+    for (int i = 0; i < COMMUNICATOR_EXCHANGES + 2; i++)
+        pass(i, HERE);
+    communicators_flush(&devices);
+    uint64_t tag[COMMUNICATOR_EXCHANGES];
+    for (uint64_t i = 0; i < COMMUNICATOR_EXCHANGES; i++)
+        tag[i] = exchange(10 + i, 0);
+    assert_false(communicator_withdraw(&passage[0])); /* it is under way */
+    assert_true(communicator_withdraw(&passage[COMMUNICATOR_EXCHANGES]));
+    assert_false(communicator_withdraw(&passage[COMMUNICATOR_EXCHANGES]));
+    for (int i = 0; i < COMMUNICATOR_EXCHANGES; i++)
+        for (int rank = 0; rank < DEVICES; rank++)
+            assert_true(says(rank, CHANNEL_EXCHANGED, tag[i], STATUS_OK));
+    communicators_flush(&devices);
+    const uint64_t last = exchange(10 + COMMUNICATOR_EXCHANGES + 1, 0);
+    for (int rank = 0; rank < DEVICES; rank++)
+        assert_true(says(rank, CHANNEL_EXCHANGED, last, STATUS_OK));
+    assert_true(!ended[COMMUNICATOR_EXCHANGES] && ended[COMMUNICATOR_EXCHANGES + 1] == 1);
+}
+
+/* A PING that is not answered stands behind payload, and so may an EXCHANGE. */
+TEST(what_stands_behind_payload_is_not_silent, setup, teardown)
+{
+    const uint64_t number = open_both();
+    pass(0, HERE);
+    communicators_flush(&devices);
+    const uint64_t tag = exchange(10, 0);
+    device[THERE].heartbeat.pinged = true;
+    beats(10 * COMMUNICATOR_EXCHANGE);
+    assert_int_equal(looked[HERE], tells[HERE]);
+    device[THERE].heartbeat.pinged = false;
+    beats(COMMUNICATOR_EXCHANGE + 1);
+    disconnected(number);
+    for (int rank = 0; rank < DEVICES; rank++)
+        assert_true(says(rank, CHANNEL_EXCHANGED, tag, STATUS_INTERNAL));
+}
+
+TEST(a_node_that_does_not_end_what_failed_is_given_up, setup, teardown)
+{
+    open_both();
+    pass(0, HERE);
+    communicators_flush(&devices);
+    const uint64_t tag = exchange(10, 0);
+    assert_true(says(HERE, CHANNEL_EXCHANGED, tag, STATUS_INTERNAL));
+    beats(COMMUNICATOR_CONNECT);
+    assert_int_equal(given_up[THERE], 0);
+    beats(1);
+    assert_true(given_up[THERE] == 1 && !given_up[HERE]);
+    device[THERE].state = DEVICE_DOWN;
+    communicators_worker_lost(&device[THERE]);
+    assert_true(ended[0] == 1 && !ok[0]);
+}
+
+TEST(a_worker_that_ends_as_it_connects_rests, setup, teardown)
+{
+    assert_null(between());
+    next(HERE, CHANNEL_CONNECT);
+    device[HERE].state = DEVICE_DOWN;
+    communicators_worker_lost(&device[HERE]);
+    device[HERE].state = DEVICE_READY;
+    assert_null(between());
+    assert_int_equal(looked[HERE], tells[HERE]);
+    beats(REST_FIRST);
+    open_both();
 }
 
 TEST(devices_that_have_none, setup, teardown)
