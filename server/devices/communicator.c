@@ -139,7 +139,7 @@ void communicators_worker_lost(struct device *device)
 /* What is to come to it, or from it, stands behind something long. */
 static bool is_behind(const struct communicator *c)
 {
-    return c->end[0]->heartbeat.pinged || c->end[1]->heartbeat.pinged;
+    return c->end[0]->heartbeat.late || c->end[1]->heartbeat.late;
 }
 
 /* A worker that has been told to disconnect answers what is under way, and is ended when it hangs

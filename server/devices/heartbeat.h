@@ -19,7 +19,8 @@ enum {
 
 /* Zeroed: a worker that was just started. */
 struct heartbeat {
-    bool pinged;     /* an answer is due */
+    bool pinged;     /* an answer is due, */
+    bool late;       /* … since before the last beat */
     uint64_t silent; /* beats since it last said anything */
     /* Of its last answer; and how many answers in a row had work of some kind under way of which
      * none had ended since the answer before. */
@@ -32,6 +33,7 @@ static inline bool heartbeat_beat(struct heartbeat *heartbeat)
 {
     const bool pings = !heartbeat->pinged;
     heartbeat->silent++;
+    heartbeat->late = heartbeat->pinged;
     heartbeat->pinged = true;
     return pings;
 }
@@ -51,7 +53,7 @@ static inline void heartbeat_pong(struct heartbeat *heartbeat, const struct chan
     }
     heartbeat->pong = *pong;
     heartbeat->stuck = stuck ? heartbeat->stuck + 1 : 0;
-    heartbeat->pinged = false;
+    heartbeat->pinged = heartbeat->late = false;
 }
 
 /* It has not answered for a second. */

@@ -305,17 +305,18 @@ TEST(what_waits_can_be_taken_back, setup, teardown)
     assert_true(!ended[COMMUNICATOR_EXCHANGES] && ended[COMMUNICATOR_EXCHANGES + 1] == 1);
 }
 
-/* A PING that is not answered stands behind payload, and so may an EXCHANGE. */
+/* A PING that has long not been answered stands behind payload, and so may an EXCHANGE. */
 TEST(what_stands_behind_payload_is_not_silent, setup, teardown)
 {
     const uint64_t number = open_both();
     pass(0, HERE);
     communicators_flush(&devices);
     const uint64_t tag = exchange(10, 0);
-    device[THERE].heartbeat.pinged = true;
+    device[THERE].heartbeat.late = true;
     beats(10 * COMMUNICATOR_EXCHANGE);
     assert_int_equal(looked[HERE], tells[HERE]);
-    device[THERE].heartbeat.pinged = false;
+    device[THERE].heartbeat.late = false;
+    device[THERE].heartbeat.pinged = true; /* it was a moment ago */
     beats(COMMUNICATOR_EXCHANGE + 1);
     disconnected(number);
     for (int rank = 0; rank < DEVICES; rank++)

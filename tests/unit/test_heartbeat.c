@@ -24,9 +24,13 @@ TEST(one_ping_at_a_time)
     struct heartbeat heartbeat = {0};
     const struct channel_pong nothing = {.still_us = 0};
     assert_true(heartbeat_beat(&heartbeat));
+    assert_false(heartbeat.late);
     assert_false(heartbeat_beat(&heartbeat));
+    assert_true(heartbeat.late);
     heartbeat_pong(&heartbeat, &nothing);
+    assert_false(heartbeat.late);
     assert_true(heartbeat_beat(&heartbeat));
+    assert_false(heartbeat.late);
 }
 
 TEST(silence_counts_from_the_first_ping)
