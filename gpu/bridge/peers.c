@@ -122,13 +122,19 @@ static bool put_through(struct peer *peer, struct stream *stream, const struct p
     return taken;
 }
 
+/* Under the mutex: wait for a copy that has bytes left, the first. NULL: the peer leaves. */
+static struct put *first_put(struct peer *peer)
+{
+    while (list_empty(&peer->queue) && !peer->leaves)
+        pthread_cond_wait(&peer->ordered, &peer->mutex);
+    return LIST_FIRST(&peer->queue, struct put, link);
+}
+
 /* The next bytes of the first copy that has some left. NULL: the peer leaves. */
 static struct put *next_put(struct peer *peer, struct put_head *head)
 {
     pthread_mutex_lock(&peer->mutex);
-    while (list_empty(&peer->queue) && !peer->leaves)
-        pthread_cond_wait(&peer->ordered, &peer->mutex);
-    struct put *put = LIST_FIRST(&peer->queue, struct put, link);
+    struct put *put = first_put(peer);
     if (put) {
         const uint64_t left = put->bytes - put->begun;
         *head = (struct put_head){.tag = put->tag,
@@ -176,9 +182,7 @@ static void leave(struct peer *peer)
 static bool await_put(struct peer *peer)
 {
     pthread_mutex_lock(&peer->mutex);
-    while (list_empty(&peer->queue) && !peer->leaves)
-        pthread_cond_wait(&peer->ordered, &peer->mutex);
-    const bool has_put = !list_empty(&peer->queue);
+    const bool has_put = first_put(peer);
     pthread_mutex_unlock(&peer->mutex);
     return has_put;
 }
