@@ -1,6 +1,6 @@
 /* Operands that the workers copy from clients' regions to their arrays. */
+#include "server/devices/device.h"
 #include "server/devices/field.h"
-#include "server/devices/group.h"
 
 void device_copy_operand(struct field *field, const struct region_use *use)
 {
@@ -31,8 +31,8 @@ static void end(struct field *part)
     list_remove(&part->operand_link);
     region_use_end(&part->source);
     field_release(part);
-    if (--field->copies == 0 && field->parts)
-        group_settle(field->device);
+    field->copies--;
+    device_settle_copies(field);
     field_release(field);
 }
 
