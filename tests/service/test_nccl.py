@@ -57,6 +57,15 @@ def connected(daemon, times=1):
     eventually(lambda: daemon.log().count("exchange arrays by NCCL") == times, "the devices are connected")
 
 
+def connect_by_a_copy(daemon, client):
+    """An array and its field, whose first copy, which goes another way, has the two nodes connected."""
+    f = new_array()
+    field = client.call("put", f=f, placement=ONE)["field"]
+    assert not cross(client, field)
+    connected(daemon)
+    return f, field
+
+
 def test_the_same_bits_by_nccl(fail, exchanges):
     with cluster() as daemon, daemon.client() as client:
         f = new_array()
@@ -138,10 +147,7 @@ def test_devices_that_cannot_connect(fail, exchanges):
 def test_exchanges_that_fail(fail, exchanges, how):
     """What is under way fails, later copies go another way, and no worker is taken for one that hangs."""
     with cluster() as daemon, daemon.client() as client:
-        f = new_array()
-        field = client.call("put", f=f, placement=ONE)["field"]
-        assert not cross(client, field)
-        connected(daemon)
+        f, field = connect_by_a_copy(daemon, client)
         fail(how)
         began = time.monotonic()
         assert cross(client, field)
@@ -162,10 +168,7 @@ def test_exchanges_that_fail(fail, exchanges, how):
 def test_a_worker_that_hangs_keeps_no_other(fail):
     """The one that waits for it gives up, and lives; the job can be sent again."""
     with cluster() as daemon, daemon.client() as client:
-        f = new_array()
-        kept = client.call("put", f=f, placement=ONE)["field"]
-        assert not cross(client, kept)
-        connected(daemon)
+        f, kept = connect_by_a_copy(daemon, client)
         [pid] = [pid for pid, name in children(daemon.nodes["n2"].process.pid) if name == "fdworker"]
         job = client.send("laplacian", f={"field": kept}, placement=OTHER)
         os.kill(pid, signal.SIGSTOP)
@@ -183,10 +186,7 @@ def test_a_worker_that_hangs_keeps_no_other(fail):
 def test_nothing_waits_for_an_exchange_that_hangs(fail):
     """Head and nodes end, whatever is under way."""
     with cluster() as daemon, daemon.client() as client:
-        f = new_array()
-        field = client.call("put", f=f, placement=ONE)["field"]
-        assert not cross(client, field)
-        connected(daemon)
+        f, field = connect_by_a_copy(daemon, client)
         fail("hang")
         client.send("laplacian", f={"field": field}, placement=OTHER)
         client.call("ping")

@@ -155,6 +155,16 @@ static uint64_t exchange(uint64_t here_sends, uint64_t there_sends)
     return here->u.exchange.tag;
 }
 
+/* So many more passages than are under way at once; tag: of those that are. */
+static void send_more_than_go(int more, uint64_t tag[COMMUNICATOR_EXCHANGES])
+{
+    for (int i = 0; i < COMMUNICATOR_EXCHANGES + more; i++)
+        pass(i, HERE);
+    communicators_flush(&devices);
+    for (uint64_t i = 0; i < COMMUNICATOR_EXCHANGES; i++)
+        tag[i] = exchange(10 + i, 0);
+}
+
 static void beats(int count)
 {
     while (count-- > 0)
@@ -212,12 +222,8 @@ TEST(some_are_under_way_and_others_wait, setup, teardown)
 TEST(one_that_fails_ends_all_when_both_have_answered, setup, teardown)
 {
     const uint64_t number = open_both();
-    for (int i = 0; i < COMMUNICATOR_EXCHANGES + 1; i++)
-        pass(i, HERE);
-    communicators_flush(&devices);
     uint64_t tag[COMMUNICATOR_EXCHANGES];
-    for (uint64_t i = 0; i < COMMUNICATOR_EXCHANGES; i++)
-        tag[i] = exchange(10 + i, 0);
+    send_more_than_go(1, tag);
     assert_true(says(HERE, CHANNEL_EXCHANGED, tag[0], STATUS_INTERNAL));
     disconnected(number);
     assert_true(ended[COMMUNICATOR_EXCHANGES] == 1 && !ok[COMMUNICATOR_EXCHANGES]);
@@ -286,12 +292,8 @@ TEST(a_worker_that_ends_ends_its_part, setup, teardown)
 TEST(what_waits_can_be_taken_back, setup, teardown)
 {
     open_both();
-    for (int i = 0; i < COMMUNICATOR_EXCHANGES + 2; i++)
-        pass(i, HERE);
-    communicators_flush(&devices);
     uint64_t tag[COMMUNICATOR_EXCHANGES];
-    for (uint64_t i = 0; i < COMMUNICATOR_EXCHANGES; i++)
-        tag[i] = exchange(10 + i, 0);
+    send_more_than_go(2, tag);
     assert_false(communicator_withdraw(&passage[0])); /* it is under way */
     assert_true(communicator_withdraw(&passage[COMMUNICATOR_EXCHANGES]));
     assert_false(communicator_withdraw(&passage[COMMUNICATOR_EXCHANGES]));
