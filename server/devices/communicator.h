@@ -9,8 +9,9 @@
  * direction, so that both go at once.
  *
  * NCCL does not notice that a peer is gone. Where a worker ends, an EXCHANGE fails, or nothing is
- * answered for some time, both workers are told to DISCONNECT: what is under way fails, and later
- * copies go another way. It is tried anew, as another communicator, after a rest. */
+ * answered for some time, both workers are told to DISCONNECT, and the passages that were under way
+ * or waited fail: their copies go another way, as do later ones. It is tried anew, as another
+ * communicator, after a rest. */
 #pragma once
 
 #include "server/devices/field.h"

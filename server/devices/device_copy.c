@@ -130,11 +130,29 @@ static bool has_passages(const struct device_copy *copy)
     return has;
 }
 
-/* Order no more of it, and end it once nobody writes for it. */
+/* Is it the way that has failed? The next copy takes another one. */
+static bool can_begin_again(const struct device_copy *copy)
+{
+    return copy->ended && copy->failures <= DEVICE_COPY_AGAIN && !copy->from->lost &&
+           !copy->to->lost && !field_is_refused(copy->from);
+}
+
+/* Order no more of it and, once nobody writes for it, begin it again or end it. */
 static void fail(struct device_copy *copy)
 {
+    copy->failures += !copy->failed;
     copy->failed = true;
+    arena_forget(&copy->waiter);
     withdraw(copy);
+    if (can_begin_again(copy)) {
+        if (copy->under_way)
+            return;
+        copy->failed = false;
+        copy->asked = copy->sent = 0;
+        if (go_on(copy))
+            return;
+        copy->failed = true;
+    }
     if (copy->ended && !has_passages(copy))
         end(copy, false);
     else

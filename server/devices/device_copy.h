@@ -6,6 +6,9 @@
  *   worker of `from` ──download──► slab ──upload──► worker of `to`
  *   worker of `from` ───────────passage───────────► worker of `to`
  *
+ * Where a way fails, as a connection between two nodes does, and both arrays are still there, it
+ * begins again, another way.
+ *
  * The caller begins it when no upload to these bytes is under way. When ended() is called, every
  * upload has been ordered, so orders that come later read what it wrote. */
 #pragma once
@@ -13,8 +16,11 @@
 #include "server/devices/communicator.h"
 #include "server/users/arena.h"
 
-/* Slabs or passages of one copy: while one worker fills some, the other empties some. */
-enum { DEVICE_COPY_UNDER_WAY = 4 };
+enum {
+    DEVICE_COPY_UNDER_WAY = 4, /* slabs or passages: while one worker fills some, the other empties
+                                  some */
+    DEVICE_COPY_AGAIN = 8      /* times at most; each way that fails is not taken for a while */
+};
 
 struct device_copy {
     struct arena *arena;
@@ -23,7 +29,8 @@ struct device_copy {
     uint64_t asked;     /* bytes that were ordered from `from`, … */
     uint64_t sent;      /* … and went on to `to` */
     uint32_t under_way; /* slabs and passages that were ordered and have not come */
-    bool failed;        /* nothing more is ordered; it ends with its last passage */
+    bool failed;        /* nothing more is ordered until all that is under way has come */
+    uint32_t failures;
     struct passage passage[DEVICE_COPY_UNDER_WAY]; /* from NULL: not under way */
     struct slab_waiter waiter;                     /* in the arena or in a mailbox */
     /* Called once, last; ok: all bytes were sent. NULL: nobody waits for it. The last slab or

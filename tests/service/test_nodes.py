@@ -17,7 +17,7 @@ import pytest
 from fdtest import ENDLESS, MiB, Daemon, Node, Region, binary, clean_environment, eventually, sanitized, wave
 
 LENT = "n1/host"
-LOST = {"DEVICE_LOST", "FIELD_LOST", "OUT_OF_MEMORY"}
+LOST = {"DEVICE_LOST", "FIELD_LOST"}
 RANDOM = numpy.random.default_rng()
 
 
