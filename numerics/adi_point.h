@@ -128,10 +128,10 @@ POINT_FUNCTION int64_t POINT_NAME(lines_row)(const struct tridiagonal *lines, in
 }
 
 /* --- κ is a number: rows [begin, end) of `count` lines, LINES_TOGETHER at most, whose sums do not
- * wait for each other. From one line to the next it is `apart` elements; all arrays are at row
- * begin: the whole line, or what a subdomain has of it (struct leg). factors: lines->at of the
- * table
- * --- */
+ * wait for each other ---
+ *
+ * From one line to the next it is `apart` elements; all arrays are at row begin: the whole line, or
+ * what a subdomain has of it (struct leg). factors: the table's at lines->at. */
 
 POINT_FUNCTION void POINT_NAME(lines_forward)(const struct tridiagonal *lines, const REAL *factors,
                                               REAL *x, int64_t stride, int64_t apart, int count,

@@ -40,12 +40,6 @@
     {                                                                                              \
         return adi_holder_##suffix(adi, at);                                                       \
     }                                                                                              \
-    static __device__ __forceinline__ T edge_number(                                               \
-        const struct adi *adi, const struct operands *operands, int a, int side, int64_t field,    \
-        const int64_t at[AXIS_COUNT], T)                                                           \
-    {                                                                                              \
-        return adi_number_##suffix(adi, operands, a, side, field, at);                             \
-    }                                                                                              \
     static __device__ __forceinline__ int64_t periodic_step(const struct adi_axis *axis,           \
                                                             int64_t from, int64_t i, T)            \
     {                                                                                              \
