@@ -178,11 +178,12 @@ static int window_points(const struct geometry *g)
     return axis->n < 16 || few ? 8 : 16;
 }
 
-extern "C" bool along_y_z_takes(const struct plan *plan)
+extern "C" uint64_t along_y_z_passes(const struct geometry *g)
 {
+    const struct plan *plan = g->plan;
     const int a = find_axis(plan);
     if (a < 0 || plan->radius > CENTRED_RADIUS)
-        return false;
+        return 0;
     const struct plan_axis *axis = &plan->axis[a];
     /* A point beyond the edge is one period away from its image at most. */
     const bool repeats = axis->side[SIDE_HIGH].map == SIDE_MAP_ENDPOINT;
@@ -290,11 +291,11 @@ static cudaError_t launch_unaligned(const struct geometry *g, const struct table
                           S * UNALIGNED_PITCH * sizeof(float), pass);
 }
 
-extern "C" bool along_y_z_unaligned_takes(const struct geometry *g)
+extern "C" uint64_t along_y_z_unaligned_passes(const struct geometry *g)
 {
     const struct plan *plan = g->plan;
-    if (plan->dtype != DTYPE_F32 || g->jobs > 1 || !along_y_z_takes(plan) || window_points(g) != 16)
-        return false;
+    if (plan->dtype != DTYPE_F32 || g->jobs > 1 || !along_y_z_passes(g) || window_points(g) != 16)
+        return 0;
     const struct plan_axis *axis = &plan->axis[find_axis(plan)];
     /* Its stores are of 16 bytes. */
     return !plan->indexed && axis->stride % 2 != 0 && axis->stride >= UNALIGNED_LEAST &&

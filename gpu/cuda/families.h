@@ -10,11 +10,12 @@ __BEGIN_DECLS
 enum { CENTRED_RADIUS = TABLE_PAIRS - 1 }; /* of centred rows: order 4, accuracy 10 */
 
 /* One pass of the geometry's jobs, between arrays of the first, on its stream. All points: along_x
- * (x alone), along_y_z (y or z alone, where it takes the plan). */
+ * (x alone), along_y_z (y or z alone), along_y_z_unaligned (… of rows of odd length; one job).
+ * along_y_z_passes(), …: 1 where it takes the plan, else 0. */
 cudaError_t along_x_launch(const struct geometry *g, const struct table_pass *pass);
-bool along_y_z_takes(const struct plan *plan);
+uint64_t along_y_z_passes(const struct geometry *g);
 cudaError_t along_y_z_launch(const struct geometry *g, const struct table_pass *pass);
-bool along_y_z_unaligned_takes(const struct geometry *g); /* rows of odd length; one job */
+uint64_t along_y_z_unaligned_passes(const struct geometry *g);
 cudaError_t along_y_z_unaligned_launch(const struct geometry *g, const struct table_pass *pass);
 /* The interior: along_x_indexed (x alone) and streaming_3d_indexed (3D) by coordinates,
  * streaming_3d, streaming_2d; all other points: boundary. */

@@ -48,16 +48,6 @@ static uint64_t along_x_indexed_passes(const struct geometry *g)
     return is_along_x(g->plan) && g->plan->indexed && g->plan->radius <= CENTRED_RADIUS;
 }
 
-static uint64_t along_y_z_passes(const struct geometry *g)
-{
-    return along_y_z_takes(g->plan);
-}
-
-static uint64_t along_y_z_unaligned_passes(const struct geometry *g)
-{
-    return along_y_z_unaligned_takes(g);
-}
-
 static uint64_t streaming_2d_passes(const struct geometry *g)
 {
     const struct plan_axis *axis = g->plan->axis;
