@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -147,13 +148,9 @@ static void *run_writer(void *unused)
 
 bool log_open(const char *name, enum log_level level)
 {
-    pthread_t thread;
     out.name = name;
     out.level = level;
-    out.open = pthread_create(&thread, NULL, run_writer, NULL) == 0;
-    if (out.open)
-        pthread_detach(thread);
-    return out.open;
+    return out.open = thread_start(run_writer, NULL);
 }
 
 void log_flush(void)

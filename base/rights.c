@@ -1,12 +1,12 @@
 #include "base/rights.h"
 
 #include "base/log.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -108,17 +108,15 @@ bool rights_sealed(int descriptor, int seals, uint64_t bytes)
 int rights_thread(void *(*run)(void *), int *outlet, const char *purpose)
 {
     int ends[2];
-    pthread_t thread;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         log_error("socketpair: %s", strerror(errno));
         return -1;
     }
     *outlet = ends[1];
-    if (pthread_create(&thread, NULL, run, NULL) != 0) {
+    if (!thread_start(run, NULL)) {
         log_error("no thread to %s", purpose);
         return -1;
     }
-    pthread_detach(thread);
     return ends[0];
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/rights.h"
+#include "base/thread.h"
 #include "gpu/bridge/bridge.h"
 
 #include <netdb.h>
@@ -113,7 +114,7 @@ static void *accept_writers(void *unused)
             continue;
         }
         if (++mailbox.writers > WRITERS_MOST ||
-            !stream_thread(serve_writer, (void *)(intptr_t)socket)) {
+            !thread_start(serve_writer, (void *)(intptr_t)socket)) {
             mailbox.writers--;
             close(socket);
         }
@@ -154,7 +155,7 @@ bool mailbox_listen(const uint8_t key[SHA256_BYTES], const struct stream *head)
     snprintf(mailbox.address.address, sizeof mailbox.address.address, ":%s", port);
     return getrandom(mailbox.address.token, sizeof mailbox.address.token, 0) ==
                sizeof mailbox.address.token &&
-           stream_thread(accept_writers, NULL);
+           thread_start(accept_writers, NULL);
 }
 
 bool mailbox_open(uint64_t bytes, struct mailbox_address *address)

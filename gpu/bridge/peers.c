@@ -3,6 +3,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/rights.h"
+#include "base/thread.h"
 #include "gpu/bridge/bridge.h"
 
 #include <errno.h>
@@ -206,7 +207,7 @@ static void *serve_mailbox(void *of)
     const bool reached = connect_peer(peer, &stream);
     for (int i = 1; i < PEER_STREAMS && reached; i++) {
         peer->threads++;
-        if (!stream_thread(serve_stream, peer))
+        if (!thread_start(serve_stream, peer))
             peer->threads--;
     }
     say(peer, reached ? PEER_CONNECTED : PEER_REFUSED, 0);
@@ -245,7 +246,7 @@ static struct peer *new_peer(const struct channel_message *region,
                        ? MAP_FAILED
                        : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, peer->memfd, 0);
     peer->memory = memory == MAP_FAILED ? NULL : memory;
-    if (peer->memory && stream_thread(serve_mailbox, peer))
+    if (peer->memory && thread_start(serve_mailbox, peer))
         return peer;
     free_peer(peer);
     return NULL;

@@ -339,15 +339,6 @@ bool stream_waits(const struct stream *stream)
 
 /* --- on threads that wait --- */
 
-bool stream_thread(void *(*run)(void *), void *of)
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, run, of) != 0)
-        return false;
-    pthread_detach(thread);
-    return true;
-}
-
 bool stream_wait_for_bytes(struct stream *stream)
 {
     const int flags = fcntl(stream->socket, F_GETFL);

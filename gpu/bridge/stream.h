@@ -48,9 +48,6 @@ bool stream_flush(struct stream *stream);
 /* Is some of it left? */
 bool stream_waits(const struct stream *stream);
 
-/* Start a thread that nobody waits for. */
-bool stream_thread(void *(*run)(void *), void *of);
-
 /* For a thread of its own: from here on reads and writes wait, for the seconds of stream_open() at
  * most. The others return false when the stream is of no more use. silences: how often nothing may
  * come for so long; −1: any number. */

@@ -3,6 +3,7 @@
 #include "base/cgroup.h"
 #include "base/list.h"
 #include "base/rights.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -236,20 +237,12 @@ static void *run_leaver(void *unused)
     return NULL;
 }
 
-static bool start_leaver(void)
-{
-    pthread_t thread;
-    if (leavers.started)
-        return true;
-    leavers.started = pthread_create(&thread, NULL, run_leaver, NULL) == 0;
-    return leavers.started && pthread_detach(thread) == 0;
-}
-
 void memory_release_shared(void *memory, uint64_t bytes)
 {
     struct leaving *leaving = malloc(sizeof *leaving);
     bytes = page_bytes(bytes);
-    if (!leaving || !start_leaver()) {
+    leavers.started = leavers.started || thread_start(run_leaver, NULL);
+    if (!leaving || !leavers.started) {
         free(leaving);
         empty_shared(memory, bytes);
         return;

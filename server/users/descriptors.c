@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/rights.h"
+#include "base/thread.h"
 #include "server/users/reserve.h"
 #include "server/users/user.h"
 
@@ -178,10 +179,8 @@ static void *last_holder(void *unused)
 /* Leave all sockets here to a thread that ends. False: none can be started now. */
 static bool dispose_all(void)
 {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, last_holder, NULL) != 0)
+    if (!thread_start(last_holder, NULL))
         return false;
-    pthread_detach(thread);
     const bool is_apart = rights_own_table(outlet); /* the thread keeps the one that was ours */
     sem_post(&let_go);
     sem_wait(&seen);
@@ -248,13 +247,11 @@ bool passing_open(uint64_t descriptors)
 {
     descriptors_most = descriptors;
     for (int i = 0; i < SORTS; i++) {
-        pthread_t thread;
         closers[i].waiting = calloc(descriptors, sizeof *closers[i].waiting);
-        if (!closers[i].waiting || pthread_create(&thread, NULL, run_closer, &closers[i]) != 0) {
+        if (!closers[i].waiting || !thread_start(run_closer, &closers[i])) {
             log_error("no memory or no thread to close what peers pass");
             return false;
         }
-        pthread_detach(thread);
     }
     return open_disposal();
 }
