@@ -97,6 +97,21 @@ int rights_memfd(const char *name, uint64_t bytes)
     return -1;
 }
 
+void *rights_memory(const char *name, uint64_t bytes, int *memfd)
+{
+    *memfd = rights_memfd(name, bytes);
+    if (*memfd < 0)
+        return NULL;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *memfd, 0);
+    if (memory != MAP_FAILED)
+        return memory;
+    const int error = errno;
+    close(*memfd);
+    *memfd = -1;
+    errno = error;
+    return NULL;
+}
+
 bool rights_sealed(int descriptor, int seals, uint64_t bytes)
 {
     struct stat stat;

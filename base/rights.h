@@ -36,6 +36,8 @@ ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *d
 /* A memfd of that size, zeroed, which nobody can make shorter or longer, and to which no seal can
  * be added that keeps us from writing; −1 with errno. */
 int rights_memfd(const char *name, uint64_t bytes);
+/* The same with its memory, mapped to be read and written; NULL with errno, and *memfd is −1. */
+void *rights_memory(const char *name, uint64_t bytes, int *memfd);
 
 /* Is it a memfd of that size, which is not 0, with these seals (F_SEAL_SHRINK, …)? Then no access
  * to what was mapped of it faults. descriptor < 0: it is not. */

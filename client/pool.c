@@ -26,18 +26,13 @@ struct region *region_make(size_t bytes, bool pooled)
         return NULL;
     region->bytes = bytes;
     region->pooled = pooled;
-    region->descriptor = rights_memfd("fdclient", bytes);
-    if (region->descriptor >= 0) {
-        region->memory =
-            mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region->descriptor, 0);
-        if (region->memory != MAP_FAILED) {
-            madvise(region->memory, bytes, MADV_HUGEPAGE); /* where the system offers it */
-            return region;
-        }
+    region->memory = rights_memory("fdclient", bytes, &region->descriptor);
+    if (!region->memory) {
+        free(region);
+        return NULL;
     }
-    region->memory = NULL;
-    region_free(region);
-    return NULL;
+    madvise(region->memory, bytes, MADV_HUGEPAGE); /* where the system offers it */
+    return region;
 }
 
 void region_free(struct region *region)

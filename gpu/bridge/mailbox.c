@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -160,24 +159,14 @@ bool mailbox_listen(const uint8_t key[SHA256_BYTES], const struct stream *head)
 
 bool mailbox_open(uint64_t bytes, struct mailbox_address *address)
 {
-    const int memfd = mailbox.memory || mailbox.listener < 0 ? -1 : rights_memfd("bridge", bytes);
-    void *memory =
-        memfd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-    uint64_t *newest =
-        memory == MAP_FAILED ? NULL : calloc(bytes / CHANNEL_SLOT_BYTES + 1, sizeof *newest);
     *address = mailbox.address;
-    if (!newest) {
-        if (memory != MAP_FAILED)
-            munmap(memory, bytes);
-        if (memfd >= 0)
-            close(memfd);
+    if (mailbox.newest || mailbox.listener < 0)
         return false;
-    }
+    mailbox.newest = calloc(bytes / CHANNEL_SLOT_BYTES + 1, sizeof *mailbox.newest);
     mailbox.bytes = bytes;
-    mailbox.memfd = memfd;
-    mailbox.newest = newest;
-    mailbox.memory = memory;
-    return true;
+    if (mailbox.newest) /* last: writers ask for the memory alone */
+        mailbox.memory = rights_memory("bridge", bytes, &mailbox.memfd);
+    return mailbox.memory;
 }
 
 bool mailbox_is_own(const struct mailbox_address *address)

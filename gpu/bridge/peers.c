@@ -232,7 +232,6 @@ static void free_peer(struct peer *peer)
 static struct peer *new_peer(const struct channel_message *region,
                              const struct mailbox_address *address)
 {
-    const uint64_t bytes = region->u.region.bytes;
     struct peer *peer = calloc(1, sizeof *peer);
     if (!peer)
         return NULL;
@@ -241,11 +240,7 @@ static struct peer *new_peer(const struct channel_message *region,
     peer->threads = 1;
     pthread_mutex_init(&peer->mutex, NULL);
     pthread_cond_init(&peer->ordered, NULL);
-    peer->memfd = rights_memfd("bridge", bytes);
-    void *memory = peer->memfd < 0
-                       ? MAP_FAILED
-                       : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, peer->memfd, 0);
-    peer->memory = memory == MAP_FAILED ? NULL : memory;
+    peer->memory = rights_memory("bridge", region->u.region.bytes, &peer->memfd);
     if (peer->memory && thread_start(serve_mailbox, peer))
         return peer;
     free_peer(peer);

@@ -177,16 +177,7 @@ void *memory_allocate_shared(uint64_t bytes, int *descriptor)
         return NULL;
     if (!fits(bytes))
         memory_trim();
-    const int memfd = fits(bytes) ? rights_memfd("field", bytes) : -1;
-    void *memory =
-        memfd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-    if (memory != MAP_FAILED) {
-        *descriptor = memfd;
-        return memory;
-    }
-    if (memfd >= 0)
-        close(memfd);
-    return NULL;
+    return fits(bytes) ? rights_memory("field", bytes, descriptor) : NULL;
 }
 
 void *memory_import(int descriptor, uint64_t bytes)

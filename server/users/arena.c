@@ -22,13 +22,9 @@ bool arena_open(struct arena *arena, uint64_t bytes)
         arena->slab_bytes *= 2;
     arena->slab_count = (uint32_t)(bytes / arena->slab_bytes);
     arena->bytes = (uint64_t)arena->slab_count * arena->slab_bytes;
-    arena->memory = MAP_FAILED;
-    arena->descriptor = rights_memfd("fdserver-staging", arena->bytes);
     arena->slabs = calloc(arena->slab_count, sizeof *arena->slabs);
-    if (arena->descriptor >= 0)
-        arena->memory =
-            mmap(NULL, arena->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena->descriptor, 0);
-    if (arena->memory == MAP_FAILED || !arena->slabs) {
+    arena->memory = rights_memory("fdserver-staging", arena->bytes, &arena->descriptor);
+    if (!arena->memory || !arena->slabs) {
         log_error("staging arena of %llu bytes: %s", (unsigned long long)arena->bytes,
                   strerror(errno));
         arena_close(arena);
@@ -45,7 +41,7 @@ bool arena_open(struct arena *arena, uint64_t bytes)
 
 void arena_close(struct arena *arena)
 {
-    if (arena->memory && arena->memory != MAP_FAILED)
+    if (arena->memory)
         munmap(arena->memory, arena->bytes);
     if (arena->descriptor >= 0)
         close(arena->descriptor);
