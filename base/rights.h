@@ -6,6 +6,14 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <unistd.h>
+
+/* close(), unless it is −1, where there is none. */
+static inline void rights_close(int descriptor)
+{
+    if (descriptor >= 0)
+        close(descriptor);
+}
 
 /* sendmsg() without waiting; with a descriptor along where that is ≥ 0, which stays the caller's.
  */

@@ -2,6 +2,7 @@
 #include "client/connection.h"
 
 #include "base/clock.h"
+#include "base/rights.h"
 #include "client/error.h"
 
 #include <errno.h>
@@ -167,8 +168,7 @@ int connection_open(const char *address, struct fdclient_error *error)
               failed == EACCES                             ? "; it is open to its group alone"
               : failed == ENOENT || failed == ECONNREFUSED ? "; is fdserver running?"
                                                            : "");
-    if (descriptor >= 0)
-        close(descriptor);
+    rights_close(descriptor);
     return -1;
 }
 

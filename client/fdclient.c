@@ -5,6 +5,7 @@
 #include "client/connection.h"
 
 #include "base/cores.h"
+#include "base/rights.h"
 #include "client/error.h"
 
 #include <stdlib.h>
@@ -41,10 +42,8 @@ void fdclient_close(struct fdclient *client)
     LIST_DRAIN (struct ticket, ticket, &client->done, link)
         ticket_free(ticket);
     pool_close(client);
-    if (client->socket >= 0)
-        close(client->socket);
-    if (client->passed >= 0)
-        close(client->passed);
+    rights_close(client->socket);
+    rights_close(client->passed);
     splitter_free(&client->splitter);
     free(client->incoming.data);
     free(client);

@@ -1,5 +1,6 @@
 #include "client/file.h"
 
+#include "base/rights.h"
 #include "client/error.h"
 
 #include <errno.h>
@@ -153,8 +154,7 @@ static bool write_device(const char *path, const struct bytes *parts, int count,
     const int descriptor = open(path, O_WRONLY | O_CLOEXEC);
     const bool good = descriptor >= 0 && write_all(descriptor, parts, count);
     const int reason = errno;
-    if (descriptor >= 0)
-        close(descriptor);
+    rights_close(descriptor);
     return good || file_error(error, path, strerror(reason));
 }
 

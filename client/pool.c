@@ -40,8 +40,7 @@ void region_free(struct region *region)
     list_remove(&region->link);
     if (region->memory)
         munmap(region->memory, region->bytes);
-    if (region->descriptor >= 0)
-        close(region->descriptor);
+    rights_close(region->descriptor);
     free(region);
 }
 

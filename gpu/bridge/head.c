@@ -148,8 +148,7 @@ static void tell_mailbox(struct frame *frame)
     const int memfd = address_memfd(frame);
     frame->record.status = memfd >= 0 ? STATUS_OK : STATUS_OUT_OF_MEMORY;
     bridge_tell(&frame->record, memfd);
-    if (memfd >= 0)
-        close(memfd);
+    rights_close(memfd);
 }
 
 /* A text of the other node's, which comes to the log and to clients. */

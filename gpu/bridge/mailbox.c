@@ -138,8 +138,7 @@ static int listen_beside(const struct stream *head, char port[16])
         getsockname(listener, (struct sockaddr *)&address, &length) == 0 &&
         getnameinfo((struct sockaddr *)&address, length, NULL, 0, port, 16, NI_NUMERICSERV) == 0)
         return listener;
-    if (listener >= 0)
-        close(listener);
+    rights_close(listener);
     return -1;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/rights.h"
 #include "base/signals.h"
 
 #include <fcntl.h>
@@ -88,8 +89,7 @@ static bool take_records(const struct bridge_end *end)
         if (result == CHANNEL_AGAIN)
             return false;
         end->take_record(&record, descriptor);
-        if (descriptor >= 0)
-            close(descriptor);
+        rights_close(descriptor);
     }
     return true;
 }

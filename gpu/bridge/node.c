@@ -84,8 +84,7 @@ static bool open_memory(struct channel_message *record, uint64_t region, uint64_
     const bool opened = payload_map(region, memfd, bytes, true);
     if (opened)
         bridge_tell(record, memfd);
-    if (memfd >= 0)
-        close(memfd);
+    rights_close(memfd);
     return opened;
 }
 

@@ -222,8 +222,7 @@ static void free_peer(struct peer *peer)
         free(put);
     if (peer->memory)
         munmap(peer->memory, peer->region.u.region.bytes);
-    if (peer->memfd >= 0)
-        close(peer->memfd);
+    rights_close(peer->memfd);
     pthread_cond_destroy(&peer->ordered);
     pthread_mutex_destroy(&peer->mutex);
     free(peer);

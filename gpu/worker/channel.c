@@ -66,8 +66,7 @@ int channel_sealed(const uint8_t *block, uint64_t bytes)
         done += (uint64_t)n;
     if (done == bytes && fcntl(memfd, F_ADD_SEALS, BLOCK_SEALS) == 0)
         return memfd;
-    if (memfd >= 0)
-        close(memfd);
+    rights_close(memfd);
     return -1;
 }
 
@@ -123,8 +122,7 @@ bool channel_queue_push(struct channel_queue *queue, const struct channel_messag
 {
     if (!fifo_make_room((void **)&queue->items, &queue->first, queue->count, &queue->capacity,
                         sizeof *queue->items)) {
-        if (descriptor >= 0)
-            close(descriptor);
+        rights_close(descriptor);
         return false;
     }
     struct channel_queued *item = &queue->items[queue->first + queue->count++];
@@ -174,8 +172,7 @@ enum channel_result channel_queue_flush(struct channel_queue *queue, int socket)
             send_packet(socket, pieces, piece_count, bytes, first->descriptor);
         if (result != CHANNEL_OK)
             return result;
-        if (first->descriptor >= 0)
-            close(first->descriptor);
+        rights_close(first->descriptor);
         queue->first += n;
         queue->count -= n;
     }
@@ -186,8 +183,7 @@ enum channel_result channel_queue_flush(struct channel_queue *queue, int socket)
 void channel_queue_free(struct channel_queue *queue)
 {
     for (uint32_t i = 0; i < queue->count; i++)
-        if (queue->items[queue->first + i].descriptor >= 0)
-            close(queue->items[queue->first + i].descriptor);
+        rights_close(queue->items[queue->first + i].descriptor);
     free(queue->items);
     memset(queue, 0, sizeof *queue);
 }

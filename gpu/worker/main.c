@@ -190,8 +190,7 @@ static void take_order(const struct channel_message *message, int descriptor)
         break;
     case CHANNEL_RUN:
         jobs_run(&worker, &message->u.run, &loop.orders, descriptor);
-        if (descriptor >= 0)
-            close(descriptor);
+        rights_close(descriptor);
         break;
     case CHANNEL_KERNEL:
         take_kernel(message->u.kernel.slot, message->u.kernel.bytes, descriptor);

@@ -1,5 +1,6 @@
 #include "gpu/worker/worker.h"
 
+#include "base/rights.h"
 #include "gpu/range.h"
 
 #include <stdlib.h>
@@ -13,8 +14,7 @@ static void release_holding(struct worker *worker, struct holding *holding)
         worker->backend->release_exportable(memory->at, memory->bytes);
     else if (memory->at)
         worker->backend->release(memory->at, memory->bytes, memory->owner);
-    if (holding->descriptor >= 0)
-        close(holding->descriptor);
+    rights_close(holding->descriptor);
     free(holding);
 }
 

@@ -1,6 +1,7 @@
 #include "server/devices/compiler.h"
 
 #include "base/log.h"
+#include "base/rights.h"
 #include "server/devices/start.h"
 
 #include <errno.h>
@@ -49,8 +50,7 @@ static void leave_process(struct compiler *compiler)
         uv_poll_stop(&compiler->poll);
         uv_close((uv_handle_t *)&compiler->poll, on_poll_closed);
     }
-    if (compiler->socket >= 0)
-        close(compiler->socket);
+    rights_close(compiler->socket);
     compiler->socket = -1;
     free(compiler->code);
     compiler->code = NULL;

@@ -5,6 +5,7 @@
 #include "server/devices/device.h"
 
 #include "base/log.h"
+#include "base/rights.h"
 #include "base/signals.h"
 #include "server/devices/communicator.h"
 #include "server/devices/group.h"
@@ -56,8 +57,7 @@ bool device_pass(struct device *device, const struct channel_message *message, i
     const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
     if (copy >= 0 && !descriptors_are_few(device->devices->users, copy))
         return channel_queue_push(&device->queue, message, NULL, copy);
-    if (copy >= 0)
-        close(copy);
+    rights_close(copy);
     return false;
 }
 
@@ -147,8 +147,7 @@ static void on_channel_poll(uv_poll_t *poll, int status, int events)
         }
         heartbeat_heard(&device->heartbeat);
         const bool keeps = result != CHANNEL_BROKEN && orders_take(device, &message, &descriptor);
-        if (descriptor >= 0)
-            close(descriptor);
+        rights_close(descriptor);
         if (!keeps) {
             uv_poll_stop(poll);
             worker_kill(device, "its worker broke the channel's rules");
@@ -263,8 +262,7 @@ static void worker_gone(struct device *device)
         uv_poll_stop(&device->poll);
         uv_close((uv_handle_t *)&device->poll, on_poll_closed);
     }
-    if (device->socket >= 0)
-        close(device->socket);
+    rights_close(device->socket);
     device->socket = -1;
     channel_queue_free(&device->queue);
     memset(&device->inbox, 0, sizeof device->inbox);

@@ -1,5 +1,6 @@
 #include "server/devices/field.h"
 
+#include "base/rights.h"
 #include "numerics/subdomain.h"
 #include "server/devices/group.h"
 #include "server/users/memory.h"
@@ -264,8 +265,7 @@ static int hold_descriptor(const struct user *user, struct failure *failure)
     const int descriptor = eventfd(0, EFD_CLOEXEC);
     if (descriptor >= 0 && descriptors_allow(user, descriptor, true))
         return descriptor;
-    if (descriptor >= 0)
-        close(descriptor);
+    rights_close(descriptor);
     failure_set(failure, STATUS_OVER_BUDGET, NULL,
                 "few descriptors are left: they are for users who hold none");
     return -1;

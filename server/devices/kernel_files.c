@@ -1,6 +1,7 @@
 #include "server/devices/kernel_files.h"
 
 #include "base/log.h"
+#include "base/rights.h"
 #include "base/sha256.h"
 #include "gpu/compile/compiler.h"
 
@@ -123,8 +124,7 @@ uint8_t *kernel_file_read(const char *folder, const char *name, const struct ker
             log_warning("--kernel-cache: %s is broken and is made again", name);
         close(file);
     }
-    if (directory >= 0)
-        close(directory);
+    rights_close(directory);
     return image;
 }
 
@@ -173,8 +173,7 @@ static void make_room(int directory, uint64_t bytes)
     const int copy = dup(directory);
     DIR *listing = copy < 0 ? NULL : fdopendir(copy);
     if (!listing) {
-        if (copy >= 0)
-            close(copy);
+        rights_close(copy);
         return;
     }
     for (struct census census = count_files(listing);
@@ -210,8 +209,7 @@ void kernel_file_write(const char *folder, const char *name, const uint8_t *imag
         make_room(directory, bytes);
     if (directory < 0 || !write_image(directory, name, image, bytes))
         log_warning("--kernel-cache %s: a kernel cannot be kept: %s", folder, strerror(errno));
-    if (directory >= 0)
-        close(directory);
+    rights_close(directory);
 }
 
 void kernel_file_remove(const char *folder, const char *name)

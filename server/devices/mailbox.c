@@ -1,6 +1,7 @@
 #include "server/devices/mailbox.h"
 
 #include "base/log.h"
+#include "base/rights.h"
 #include "server/devices/device.h"
 
 #include <stdlib.h>
@@ -34,8 +35,7 @@ bool mailbox_open(struct device *device)
 
 static void close_descriptor(struct mailbox *mailbox)
 {
-    if (mailbox->descriptor >= 0)
-        close(mailbox->descriptor);
+    rights_close(mailbox->descriptor);
     mailbox->descriptor = -1;
 }
 

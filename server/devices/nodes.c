@@ -2,6 +2,7 @@
 
 #include "base/address.h"
 #include "base/log.h"
+#include "base/rights.h"
 #include "server/devices/device.h"
 #include "server/devices/group.h"
 #include "server/devices/start.h"
@@ -62,8 +63,7 @@ static void stop_listening(struct joining *joining)
 static void end(struct joining *joining)
 {
     stop_listening(joining);
-    if (joining->channel >= 0)
-        close(joining->channel);
+    rights_close(joining->channel);
     joining->channel = -1;
 }
 
@@ -104,8 +104,7 @@ static void on_channel(uv_poll_t *poll, int status, int events)
         channel_receive(joining->channel, &inbox, &message, &descriptor);
     if (result == CHANNEL_AGAIN)
         return;
-    if (descriptor >= 0)
-        close(descriptor);
+    rights_close(descriptor);
     stop_listening(joining); /* the device listens from here on */
     const char *why = result == CHANNEL_OK && message.type == CHANNEL_JOIN ? join(joining, &message)
                                                                            : "it said nothing";
@@ -280,8 +279,7 @@ static int listen_at(const char *address, const char **why)
     freeaddrinfo(found);
     if (listens)
         return listener;
-    if (listener >= 0)
-        close(listener);
+    rights_close(listener);
     return -1;
 }
 
@@ -314,8 +312,7 @@ bool nodes_open(struct devices *devices)
     const int listener = listen_at(address, &why);
     if (listener < 0 || uv_poll_init(devices->loop, &nodes->poll, listener) != 0) {
         log_error("--nodes %s: %s", address, why);
-        if (listener >= 0)
-            close(listener);
+        rights_close(listener);
         return false;
     }
     nodes->listener = listener;

@@ -67,8 +67,7 @@ static void *run_starter(void *unused)
         if (!start)
             continue;
         start->error = channel < 0 ? EMFILE : spawn(start, channel);
-        if (channel >= 0)
-            close(channel);
+        rights_close(channel);
         sem_post(&start->ended);
     }
     return NULL;

@@ -1,6 +1,7 @@
 #include "server/metrics/trace.h"
 
 #include "base/log.h"
+#include "base/rights.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -143,8 +144,7 @@ static void add_job(struct trace *trace, const struct traced_job *job, const str
 static void fail_trace(struct trace *trace, const char *what, int error)
 {
     log_error("%s: %s: %s; tracing ends", trace->path, what, strerror(error));
-    if (trace->file >= 0)
-        close(trace->file);
+    rights_close(trace->file);
     trace->file = -1;
 }
 
@@ -183,8 +183,7 @@ static void begin_file(struct trace *trace)
 static void end_file(struct trace *trace)
 {
     write_now(trace, "\n]\n", 3);
-    if (trace->file >= 0)
-        close(trace->file);
+    rights_close(trace->file);
     trace->file = -1;
 }
 

@@ -43,8 +43,7 @@ void arena_close(struct arena *arena)
 {
     if (arena->memory)
         munmap(arena->memory, arena->bytes);
-    if (arena->descriptor >= 0)
-        close(arena->descriptor);
+    rights_close(arena->descriptor);
     free(arena->slabs);
     arena->memory = NULL;
     arena->descriptor = -1;

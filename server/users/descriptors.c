@@ -53,8 +53,7 @@ static bool lengthen_table(uv_loop_t *loop, int last)
     static uv_poll_t poll;
     const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     const int descriptor = event < 0 ? -1 : fcntl(event, F_DUPFD_CLOEXEC, last);
-    if (event >= 0)
-        close(event);
+    rights_close(event);
     if (descriptor < 0 || uv_poll_init(loop, &poll, descriptor) != 0) {
         log_error("descriptor %d cannot be had: %s", last, strerror(errno));
         return false;
