@@ -8,6 +8,7 @@
 #include "server/devices/start.h"
 #include "server/io/io.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,25 +92,27 @@ static void ask(struct lent *lent)
 {
     const struct channel_message arena = {.type = CHANNEL_ARENA, .u.arena.bytes = PROBE_BYTES};
     const int memfd = rights_memfd("probe", PROBE_BYTES);
-    start_program(node.worker_path, lent->device, SOCK_SEQPACKET | SOCK_NONBLOCK, &lent->channel,
-                  &lent->worker);
-    if (lent->channel >= 0 && memfd >= 0)
+    const int error =
+        memfd < 0 ? errno
+                  : start_program(node.worker_path, lent->device, SOCK_SEQPACKET | SOCK_NONBLOCK,
+                                  &lent->channel, &lent->worker);
+    if (error)
+        log_error("%s: %s", lent->name, strerror(error));
+    else
         channel_send(lent->channel, &arena, memfd);
-    if (memfd >= 0)
-        close(memfd);
+    rights_close(memfd);
 }
 
 /* How many GPUs there are, as that worker says, which ends; 0: the device cannot be used. */
 static uint32_t hear(struct lent *lent, bool is_wanted)
 {
-    struct channel_message said = {.u.refused.text = "its worker says nothing"};
+    struct channel_message said = {.u.refused.text = "its worker did not start, or said nothing"};
     struct channel_inbox inbox = {0};
     struct pollfd polls = {.fd = lent->channel, .events = POLLIN};
     int descriptor = -1;
     if (lent->worker && poll(&polls, 1, PROBE_MS) == 1)
         channel_receive(lent->channel, &inbox, &said, &descriptor);
-    if (descriptor >= 0)
-        close(descriptor);
+    rights_close(descriptor);
     if (lent->worker) {
         end_process(lent->worker);
         close(lent->channel);
@@ -167,7 +170,7 @@ static void set_environment(const struct config *config, uint32_t hosts)
 }
 
 /* A bridge whose worker has ended passes on its last words before it ends, too. */
-static void tend(void)
+static void tend(bool starts)
 {
     for (uint32_t i = 0; i < node.count; i++) {
         struct lent *lent = &node.lent[i];
@@ -175,18 +178,28 @@ static void tend(void)
             continue;
         if (lent->bridge)
             end_process(lent->bridge);
-        else
+        else if (starts)
             start(lent);
     }
 }
 
+/* Until a process ends, or something else comes, or for a tick. polls: SIGCHLD first. */
+static void turn(struct pollfd *polls, nfds_t count, bool starts)
+{
+    tend(starts);
+    if (poll(polls, count, TICK_MS) > 0 && polls[0].revents) {
+        signals_take(polls[0].fd);
+        reap();
+    }
+    notify_send("WATCHDOG=1");
+}
+
 /* Let jobs that run here finish, for so long at most: a bridge leaves when the head has nothing
  * left for it, and its worker follows. */
-static void drain(int child_signal, uint64_t timeout_s)
+static void drain(struct pollfd *polls, uint64_t timeout_s)
 {
     const uint64_t end_ns = clock_ns() + timeout_s * UINT64_C(1000000000);
-    struct pollfd polls = {.fd = child_signal, .events = POLLIN};
-    bool lends = timeout_s > 0;
+    bool lends = true;
     while (lends && clock_ns() < end_ns) {
         lends = false;
         for (uint32_t i = 0; i < node.count; i++) {
@@ -196,10 +209,7 @@ static void drain(int child_signal, uint64_t timeout_s)
             kill(node.lent[i].bridge, SIGTERM); /* again, since one that starts ignores it */
         }
         if (lends)
-            poll(&polls, 1, TICK_MS);
-        signals_take(child_signal);
-        reap();
-        notify_send("WATCHDOG=1");
+            turn(polls, 1, false);
     }
 }
 
@@ -233,16 +243,10 @@ int join_head(const struct config *config, const char *worker_path, const char *
     log_info("%s lends %u device%s to %s", config->node, node.count, node.count == 1 ? "" : "s",
              config->join);
     notify_send("READY=1\nSTATUS=Lends its devices");
-    while (!polls[1].revents && !polls[2].revents) {
-        tend();
-        if (poll(polls, 3, TICK_MS) > 0 && polls[0].revents) {
-            signals_take(polls[0].fd);
-            reap();
-        }
-        notify_send("WATCHDOG=1");
-    }
+    while (!polls[1].revents && !polls[2].revents)
+        turn(polls, 3, true);
     notify_send("STOPPING=1");
-    drain(polls[0].fd, config->drain_timeout_s);
+    drain(polls, config->drain_timeout_s);
     leave();
     return 0;
 }
