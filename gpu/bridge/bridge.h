@@ -50,10 +50,6 @@ struct bridge_end {
     void (*take_frame)(struct frame *frame);
     /* Each BRIDGE_BEAT_MS. */
     void (*beat)(void);
-    /* Of threads of its own: the descriptor to poll, −1: none, and what to do when it is readable.
-     */
-    int (*descriptor)(void);
-    void (*serve)(void);
     /* While so many records wait for the channel, the stream is read no more. */
     uint32_t records_most;
 };

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/rights.h"
 #include "base/signals.h"
+#include "gpu/bridge/peers.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -125,10 +126,9 @@ static _Noreturn void serve(const struct bridge_end *end)
             bridge.came = bridge.went = false;
             continue;
         }
-        struct pollfd polls[] = {
-            {.fd = CHANNEL_DESCRIPTOR},
-            {.fd = bridge.stream.socket},
-            {.fd = end->descriptor ? end->descriptor() : -1, .events = POLLIN}};
+        struct pollfd polls[] = {{.fd = CHANNEL_DESCRIPTOR},
+                                 {.fd = bridge.stream.socket},
+                                 {.fd = peers_descriptor(), .events = POLLIN}};
         if (bridge.out.count < FRAMES_MOST)
             polls[0].events |= POLLIN;
         if (bridge.queue.count)
@@ -144,7 +144,7 @@ static _Noreturn void serve(const struct bridge_end *end)
         if (polls[0].revents & ~POLLOUT)
             take_records(end);
         if (polls[2].revents)
-            end->serve();
+            peers_serve();
     }
 }
 

@@ -25,7 +25,7 @@ void peers_unmap(uint64_t region);
 void peers_note(const struct channel_message *download);
 bool peers_take_copied(const struct channel_message *copied);
 
-/* The descriptor that is readable when a thread has something to say, and what to do then; −1:
- * there is none. */
+/* The descriptor that is readable when a thread has something to say, and what to do then; −1, as
+ * at the head: there is none. */
 int peers_descriptor(void);
 void peers_serve(void);
