@@ -38,10 +38,9 @@ static void release_slabs(struct group_run *run)
 
 void group_probes_cancel(struct group_run *run)
 {
-    if (!run->probes.waits)
+    if (list_empty(&run->probes.waiter.link))
         return;
     arena_forget(&run->probes.waiter);
-    run->probes.waits = false;
     run->under_way--;
 }
 
@@ -80,7 +79,6 @@ static bool take_slabs(struct group_run *run)
     const uint64_t most = GATHERED_BYTES / row_bytes(run),
                    left = run->order->job->steps + 1 - probes->row;
     if (!arena_take(arena, run->user, SHARE_UPLOAD, PROBES_SLABS, probes->slab)) {
-        probes->waits = true;
         arena_wait(arena, &probes->waiter);
         return false;
     }
@@ -136,9 +134,7 @@ static void on_rows(struct slab *slab, void *context, bool ok)
 /* A run that fails meanwhile has been taken off the queue. */
 static void on_slabs(struct slab_waiter *waiter)
 {
-    struct group_run *run = LIST_ENTRY(waiter, struct group_run, probes.waiter);
-    run->probes.waits = false;
-    gather(run);
+    gather(LIST_ENTRY(waiter, struct group_run, probes.waiter));
 }
 
 bool group_probes_gather(struct group_run *run)

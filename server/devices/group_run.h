@@ -27,7 +27,6 @@ enum { PROBES_FROM, PROBES_TO, PROBES_SLABS };
 struct group_probes {
     struct slab *slab[PROBES_SLABS]; /* a member's rows; those of all members. NULL: not taken */
     struct slab_waiter waiter;
-    bool waits;
     uint64_t row, rows; /* the first of them, and how many */
     uint32_t member;    /* whose come next */
 };
