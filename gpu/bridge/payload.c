@@ -1,6 +1,6 @@
 #include "gpu/bridge/payload.h"
 
-#include "base/fifo.h"
+#include "base/list.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,33 +9,20 @@
 
 /* Memory that is mapped, and what records under way are going to write. */
 struct mapped {
+    struct list link;
     uint64_t region, bytes;
     uint8_t *memory; /* NULL: a mailbox's, which peers.h has */
     bool is_known;   /* to the worker: orders may name it */
 };
 
 struct due {
+    struct list link;
     uint64_t id;
     uint16_t type; /* COPIED, FINISHED: of that tag or id */
     struct payload payload;
 };
 
-static struct {
-    struct mapped *items;
-    uint32_t count, room;
-} memory;
-
-static struct {
-    struct due *items;
-    uint32_t count, room;
-} dues;
-
-/* False: no memory. */
-static bool make_room(void **items, uint32_t count, uint32_t *room, size_t bytes)
-{
-    uint32_t first = 0;
-    return fifo_make_room(items, &first, count, room, bytes);
-}
+static struct list memory, dues;
 
 uint64_t payload_bytes(const struct payload *payload)
 {
@@ -49,22 +36,29 @@ uint64_t payload_bytes(const struct payload *payload)
 
 static struct mapped *find_mapped(uint64_t region)
 {
-    for (uint32_t i = 0; i < memory.count; i++)
-        if (memory.items[i].region == region)
-            return &memory.items[i];
+    LIST_EACH (struct mapped, mapped, &memory, link)
+        if (mapped->region == region)
+            return mapped;
     return NULL;
 }
 
-/* A region that is not there yet. False: it is, or no memory. */
-static bool may_add(uint64_t region)
+/* A region that is not there yet, without its memory. NULL: it is there, or no memory. */
+static struct mapped *add(uint64_t region, uint64_t bytes)
 {
-    return !find_mapped(region) &&
-           make_room((void **)&memory.items, memory.count, &memory.room, sizeof *memory.items);
+    struct mapped *mapped = find_mapped(region) ? NULL : calloc(1, sizeof *mapped);
+    if (!mapped)
+        return NULL;
+    mapped->region = region;
+    mapped->bytes = bytes;
+    mapped->is_known = region == PAYLOAD_ARENA;
+    list_push(&memory, &mapped->link);
+    return mapped;
 }
 
 bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable)
 {
-    if (!may_add(region))
+    struct mapped *mapped = add(region, bytes);
+    if (!mapped)
         return false;
     void *at =
         mmap(NULL, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, memfd, 0);
@@ -72,26 +66,24 @@ bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable)
     if (at == MAP_FAILED && !writable && (errno == EPERM || errno == EACCES))
         at = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, memfd, 0);
     if (at == MAP_FAILED)
-        return false;
-    memory.items[memory.count++] = (struct mapped){region, bytes, at, region == PAYLOAD_ARENA};
-    return true;
+        payload_unmap(region);
+    else
+        mapped->memory = at;
+    return at != MAP_FAILED;
 }
 
 uint64_t payload_region_bytes(void)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < memory.count; i++)
-        if (memory.items[i].region != PAYLOAD_ARENA && memory.items[i].memory)
-            bytes += memory.items[i].bytes;
+    LIST_EACH (const struct mapped, mapped, &memory, link)
+        if (mapped->region != PAYLOAD_ARENA && mapped->memory)
+            bytes += mapped->bytes;
     return bytes;
 }
 
 bool payload_is_mailbox(uint64_t region, uint64_t bytes)
 {
-    if (!may_add(region))
-        return false;
-    memory.items[memory.count++] = (struct mapped){region, bytes, NULL, false};
-    return true;
+    return add(region, bytes);
 }
 
 void payload_unmap(uint64_t region)
@@ -101,7 +93,8 @@ void payload_unmap(uint64_t region)
         return;
     if (mapped->memory)
         munmap(mapped->memory, mapped->bytes);
-    *mapped = memory.items[--memory.count];
+    list_remove(&mapped->link);
+    free(mapped);
 }
 
 static bool find_piece(uint64_t region, uint64_t offset, uint64_t bytes,
@@ -137,9 +130,9 @@ static bool find_places(const struct job *job, const struct place place[AXIS_COU
 static struct due *find_due(const struct channel_message *record)
 {
     const uint64_t id = record->type == CHANNEL_COPIED ? record->u.copy.tag : record->u.job.id;
-    for (uint32_t i = 0; i < dues.count; i++)
-        if (dues.items[i].type == record->type && dues.items[i].id == id)
-            return &dues.items[i];
+    LIST_EACH (struct due, due, &dues, link)
+        if (due->type == record->type && due->id == id)
+            return due;
     return NULL;
 }
 
@@ -167,12 +160,14 @@ static bool add_due(const struct channel_message *record, const struct payload *
 {
     if (payload_bytes(payload) == 0)
         return true;
-    if (!make_room((void **)&dues.items, dues.count, &dues.room, sizeof *dues.items))
+    struct due *due = malloc(sizeof *due);
+    if (!due)
         return false;
     const bool copies = record->type == CHANNEL_DOWNLOAD;
-    dues.items[dues.count++] = (struct due){.id = copies ? record->u.copy.tag : record->u.run.id,
-                                            .type = copies ? CHANNEL_COPIED : CHANNEL_FINISHED,
-                                            .payload = *payload};
+    *due = (struct due){.id = copies ? record->u.copy.tag : record->u.run.id,
+                        .type = copies ? CHANNEL_COPIED : CHANNEL_FINISHED,
+                        .payload = *payload};
+    list_push(&dues, &due->link);
     return true;
 }
 
@@ -201,7 +196,8 @@ bool payload_note(const struct channel_message *record)
     case CHANNEL_FINISHED:
         due = find_due(record);
         if (due)
-            *due = dues.items[--dues.count];
+            list_remove(&due->link);
+        free(due);
         return true;
     case CHANNEL_MAPPED:
         worker_has_mapped(record);
