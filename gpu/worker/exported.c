@@ -15,8 +15,8 @@ struct exporting {
 enum { PIECE_BYTES = 32 << 20 };
 
 /* Begin to copy; after the launch, where it is not NULL. Returns the number of completions. */
-static uint32_t copy_all(struct worker *worker, const struct holding_memory *to, const void *from,
-                         const void *launch, struct token token)
+static uint32_t copy_all(const struct worker *worker, const struct holding_memory *to,
+                         const void *from, const void *launch, struct token token)
 {
     uint32_t pieces = 0;
     for (uint64_t done = 0; done < to->bytes; done += PIECE_BYTES, pieces++) {
@@ -24,16 +24,17 @@ static uint32_t copy_all(struct worker *worker, const struct holding_memory *to,
         worker->backend->download((uint8_t *)to->at + done, (const uint8_t *)from + done,
                                   left < PIECE_BYTES ? left : PIECE_BYTES, launch, token);
     }
-    worker->under_way += pieces;
     return pieces;
 }
 
 void exported_bring_home(struct worker *worker, struct execution *run, const void *launch,
                          int output)
 {
-    run->coming_home +=
+    const uint32_t pieces =
         copy_all(worker, &run->out[output]->memory, launch_result(&run->slices.launch, output),
                  launch, (struct token){.of = run, .kind = TOKEN_HOME});
+    run->coming_home += pieces;
+    worker->jobs.under_way += pieces;
 }
 
 static void answer(struct worker *worker, uint64_t id, enum status status)
@@ -65,7 +66,7 @@ void exported_begin(struct worker *worker, const struct channel_message *message
     *exporting = (struct exporting){.id = id, .array = array, .other = other};
     exporting->pieces = copy_all(worker, &other->memory, array->memory.at, NULL,
                                  (struct token){.of = exporting, .kind = TOKEN_EXPORT});
-    worker->copies += exporting->pieces;
+    worker->copies.under_way += exporting->pieces;
 }
 
 void exported_copied(struct worker *worker, struct exporting *exporting)

@@ -106,7 +106,7 @@ static void launch_next(struct worker *worker, struct execution *run)
         launch.source[i] = launch.from == 0 ? run->from[i].memory : NULL;
         launch.target[i] = launch.to == run->slices.total ? run->to[i].memory : NULL;
     }
-    worker->under_way++;
+    worker->jobs.under_way++;
     range_begin("launch", run->id);
     const void *launched =
         worker->backend->launch(&launch, (struct token){.of = run, .kind = TOKEN_SLICE});
@@ -348,7 +348,7 @@ static void fetch_measured(struct worker *worker, struct execution *run)
 {
     const uint64_t at = plan_measure_bytes(run->plan) - sizeof(struct measured);
     run->measured = true;
-    worker->under_way++;
+    worker->jobs.under_way++;
     worker->backend->download(&worker->runs.measured[run->slot],
                               (const uint8_t *)run->out[0]->memory.at + at, sizeof(struct measured),
                               NULL, (struct token){.of = run, .kind = TOKEN_SLICE});

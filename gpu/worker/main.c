@@ -98,7 +98,8 @@ static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
 /* Does the backend owe a completion? */
 static bool is_busy(void)
 {
-    return worker.under_way || worker.pipeline.under_way || worker.exchanges;
+    return worker.copies.under_way || worker.jobs.under_way || worker.pipeline.under_way ||
+           worker.exchanges;
 }
 
 static _Noreturn void end_worker(void)
@@ -124,13 +125,15 @@ static void answer_ping(void)
 {
     struct channel_message pong = {.type = CHANNEL_PONG};
     struct channel_pong *of = &pong.u.pong;
-    const uint64_t under_way = worker.under_way + worker.pipeline.under_way;
+    struct channel_work jobs = worker.jobs, all = worker.copies;
+    jobs.under_way += worker.pipeline.under_way;
+    all.under_way += jobs.under_way;
+    all.ended += jobs.ended;
     if (worker.backend && worker.backend->still_us) {
         of->still_us = worker.backend->still_us();
     } else {
-        of->work[CHANNEL_ALL_WORK] = (struct channel_work){under_way, worker.ended + worker.copied};
-        of->work[CHANNEL_JOBS_WORK] =
-            (struct channel_work){under_way - worker.copies, worker.ended};
+        of->work[CHANNEL_ALL_WORK] = all;
+        of->work[CHANNEL_JOBS_WORK] = jobs;
     }
     of->work[CHANNEL_DISCONNECTS] = worker.disconnects;
     worker_answer(&worker, &pong);
@@ -220,25 +223,20 @@ static void take_completion(const struct completion *completion)
         return;
     }
     if (kind >= TOKEN_COPY_IN) {
-        worker.ended++;
+        worker.jobs.ended++;
         jobs_settle(&worker, pipeline_complete(&worker.pipeline, completion));
         return;
     }
-    worker.under_way -= !completion->edges;
-    if (kind == TOKEN_SLICE) {
-        worker.ended += !completion->edges;
+    if (!completion->edges)
+        worker_completed(kind == TOKEN_SLICE || kind == TOKEN_HOME ? &worker.jobs : &worker.copies);
+    if (kind == TOKEN_SLICE)
         jobs_slice_completed(&worker, of, completion);
-    } else if (kind == TOKEN_HOME) {
-        worker.ended++;
+    else if (kind == TOKEN_HOME)
         jobs_came_home(&worker, of);
-    } else {
-        worker.copies--;
-        worker.copied++;
-        if (kind == TOKEN_EXPORT)
-            exported_copied(&worker, of);
-        else
-            store_copied(&worker, of, NULL, kind == TOKEN_UPLOAD, completion->token.number);
-    }
+    else if (kind == TOKEN_EXPORT)
+        exported_copied(&worker, of);
+    else
+        store_copied(&worker, of, NULL, kind == TOKEN_UPLOAD, completion->token.number);
 }
 
 /* Were there any? */

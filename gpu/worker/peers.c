@@ -80,8 +80,7 @@ static void disconnect(struct worker *worker, uint64_t number)
 
 static void disconnected(struct worker *worker, struct peer *peer)
 {
-    worker->disconnects.under_way--;
-    worker->disconnects.ended++;
+    worker_completed(&worker->disconnects);
     forget(worker, peer);
 }
 

@@ -188,8 +188,7 @@ static void copy_at_once(struct worker *worker, struct holding *holding, uint8_t
     const struct token token = {.of = holding,
                                 .number = message->u.copy.tag,
                                 .kind = is_upload ? TOKEN_UPLOAD : TOKEN_DOWNLOAD};
-    worker->under_way++;
-    worker->copies++;
+    worker->copies.under_way++;
     range_begin(is_upload ? "upload" : "download", holding->id);
     if (is_upload)
         worker->backend->upload(memory, outside, bytes, token);

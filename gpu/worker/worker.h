@@ -29,14 +29,13 @@ struct worker {
     bool open; /* the ARENA has come */
     uint8_t *arena;
     uint64_t arena_bytes;
-    bool direct;            /* the backend computes in regions themselves */
-    bool communicates;      /* it has communicators */
-    int wake;               /* eventfd: something completed, or a region is mapped */
-    uint32_t under_way;     /* completions that the backend owes, beside the pipeline's */
-    uint32_t copies;        /* of these, between the arena and arrays */
-    uint64_t copied, ended; /* such copies, and all else, that have completed */
-    uint32_t exchanges;     /* under way; beside the others */
-    struct channel_work disconnects;
+    bool direct;       /* the backend computes in regions themselves */
+    bool communicates; /* it has communicators */
+    int wake;          /* eventfd: something completed, or a region is mapped */
+    /* What the backend has been given: copies between the arena and arrays, and for jobs, of which
+     * the pipeline counts its own that are under way. */
+    struct channel_work copies, jobs, disconnects;
+    uint32_t exchanges;           /* under way */
     struct channel_queue answers; /* sent at the end of a turn of the loop */
     /* The store's. */
     struct ids holdings;
@@ -50,6 +49,13 @@ struct worker {
     struct pipeline pipeline;
     struct plans plans;
 };
+
+/* Some of it has completed. */
+static inline void worker_completed(struct channel_work *work)
+{
+    work->under_way--;
+    work->ended++;
+}
 
 /* The front broke a rule of channel.h: nothing that it says can be trusted any more. */
 _Noreturn void worker_broken(const char *rule, uint64_t id);
