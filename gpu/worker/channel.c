@@ -81,20 +81,13 @@ static enum channel_result send_packet(int socket, struct iovec *pieces, uint32_
                                                                                   : CHANNEL_CLOSED;
 }
 
-/* The message as it is sent, with so many bytes behind it. */
-static void complete_message(struct channel_message *to, const struct channel_message *message,
-                             uint32_t behind)
+uint32_t channel_complete(struct channel_message *to, const struct channel_message *message)
 {
     const uint32_t bytes = record_bytes(message->type);
     memcpy(to, message, bytes);
-    to->bytes = bytes + behind;
+    to->bytes = bytes;
     to->version = CHANNEL_VERSION;
-}
-
-uint32_t channel_complete(struct channel_message *to, const struct channel_message *message)
-{
-    complete_message(to, message, 0);
-    return to->bytes;
+    return bytes;
 }
 
 bool channel_is_whole(const struct channel_message *message, uint32_t bytes)
@@ -106,7 +99,7 @@ bool channel_is_whole(const struct channel_message *message, uint32_t bytes)
 enum channel_result channel_send(int socket, const struct channel_message *message, int descriptor)
 {
     struct channel_message sent;
-    complete_message(&sent, message, 0);
+    channel_complete(&sent, message);
     struct iovec piece = {&sent, sent.bytes};
     return send_packet(socket, &piece, 1, sent.bytes, descriptor);
 }
@@ -129,7 +122,9 @@ bool channel_queue_push(struct channel_queue *queue, const struct channel_messag
     item->block = block;
     item->block_bytes = block ? message->u.run.job.more.block_bytes : 0;
     item->descriptor = descriptor;
-    complete_message(&item->message, message, is_long(item) ? 0 : (uint32_t)item->block_bytes);
+    channel_complete(&item->message, message);
+    if (!is_long(item))
+        item->message.bytes += (uint32_t)item->block_bytes;
     return true;
 }
 
