@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BACKOFF_FIRST_MS = 5, BACKOFF_MOST_MS = 100, ANSWERS_AT_ONCE = 64 };
+enum { BACKOFF_FIRST_MS = 5, BACKOFF_DOUBLINGS = 4, BACKOFF_MOST_MS = 100, ANSWERS_AT_ONCE = 64 };
 
 /* A worker that has served for so long was no failure. */
 #define LIFE_NS UINT64_C(10000000000)
@@ -226,11 +226,9 @@ static void restart_or_end(struct device *device)
         return; /* until its node joins */
     uint64_t delay_ms = 0;
     if (device->short_lives) {
-        delay_ms = BACKOFF_FIRST_MS;
-        for (uint64_t i = 1; i < device->short_lives && delay_ms < BACKOFF_MOST_MS; i++)
-            delay_ms *= 2;
-        if (delay_ms > BACKOFF_MOST_MS)
-            delay_ms = BACKOFF_MOST_MS;
+        const uint64_t doublings = device->short_lives - 1;
+        delay_ms = doublings <= BACKOFF_DOUBLINGS ? (uint64_t)BACKOFF_FIRST_MS << doublings
+                                                  : BACKOFF_MOST_MS;
         log_info("%s: the next worker in %llu ms", device->name, (unsigned long long)delay_ms);
     }
     uv_timer_start(&device->timer, on_timer, delay_ms, 0);
