@@ -251,23 +251,10 @@ struct field *field_new(struct device *device, struct user *user, const struct a
  * admits (descriptors.h), whatever workers send. −1 with the failure set. */
 static int hold_descriptor(const struct user *user, struct failure *failure)
 {
-    const struct counters *own = &user->counters, *all = &user->users->counters;
-    const uint64_t most = user->users->config->max_regions, half = user->users->descriptors / 2;
-    const uint64_t mine = own->regions + own->exports + 1,
-                   everyones = all->regions + all->exports + 1;
-    if (mine > most || everyones > half) {
-        failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, mine > most ? mine : everyones,
-                          mine > most ? most : half,
-                          "%s regions and exported fields already: each holds a descriptor",
-                          mine > most ? "you have as many" : "all users have as many");
-        return -1;
-    }
     const int descriptor = eventfd(0, EFD_CLOEXEC);
-    if (descriptor >= 0 && descriptors_allow(user, descriptor, true))
+    if (descriptors_allow_memory(user, descriptor, failure))
         return descriptor;
     rights_close(descriptor);
-    failure_set(failure, STATUS_OVER_BUDGET, NULL,
-                "few descriptors are left: they are for users who hold none");
     return -1;
 }
 

@@ -50,26 +50,13 @@ static bool check_memory(struct region *region, const struct request *request,
 
 static bool check_budget(const struct region *region, struct failure *failure)
 {
-    const struct devices *devices = region->devices;
-    const struct config *config = devices->config;
+    const struct config *config = region->devices->config;
     const struct user *user = region->user;
     const struct counters *own = &user->counters, *total = &user->users->counters;
     const uint64_t need = region->bytes;
     const uint64_t quota = config->region_bytes, all = config->region_memory;
-    const uint64_t descriptors = devices->users->descriptors / 2; /* the rest is for connections */
-    if (!descriptors_allow(user, region->descriptor, true))
-        return failure_set(failure, STATUS_OVER_BUDGET, NULL,
-                           "few descriptors are left: they are for users who hold none");
-    if (total->regions + total->exports >= descriptors)
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL,
-                                 total->regions + total->exports + 1, descriptors,
-                                 "all users have %llu regions already: each holds a descriptor",
-                                 (unsigned long long)(total->regions + total->exports));
-    if (own->regions + own->exports >= config->max_regions)
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, own->regions + own->exports + 1,
-                                 config->max_regions,
-                                 "you have %llu regions already, with exported fields",
-                                 (unsigned long long)(own->regions + own->exports));
+    if (!descriptors_allow_memory(user, region->descriptor, failure))
+        return false;
     if (quota && (need > quota || own->region_bytes > quota - need))
         return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", need, quota,
                                  "%llu bytes more are over your limit of %llu for regions (you "

@@ -104,6 +104,26 @@ bool descriptors_allow(const struct user *user, int descriptor, bool connected)
     return (uint64_t)descriptor < (held > (uint64_t)connected ? reserve_most(most) : most);
 }
 
+bool descriptors_allow_memory(const struct user *user, int descriptor, struct failure *failure)
+{
+    const struct counters *own = &user->counters, *total = &user->users->counters;
+    const uint64_t mine = own->regions + own->exports, everyones = total->regions + total->exports;
+    const uint64_t most = user->users->config->max_regions;
+    const uint64_t half = user->users->descriptors / 2; /* the rest is for connections */
+    if (mine >= most || everyones >= half) {
+        const uint64_t held = mine >= most ? mine : everyones;
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)held + 1,
+                                 (double)(mine >= most ? most : half),
+                                 "%s %llu regions and exported fields already: each holds a "
+                                 "descriptor",
+                                 mine >= most ? "you have" : "all users have",
+                                 (unsigned long long)held);
+    }
+    return (descriptor >= 0 && descriptors_allow(user, descriptor, true)) ||
+           failure_set(failure, STATUS_OVER_BUDGET, NULL,
+                       "few descriptors are left: they are for users who hold none");
+}
+
 /* --- descriptors that are closed off the loop --- */
 
 struct closing {

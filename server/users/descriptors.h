@@ -23,6 +23,7 @@
 #include <uv.h>
 
 struct config;
+struct failure;
 struct user;
 struct users;
 
@@ -34,6 +35,10 @@ bool descriptors_open(struct users *users, uv_loop_t *loop, struct config *confi
 /* May the user keep this new descriptor? The last eighth is for users who hold none; connected: the
  * connection that asks does not count. */
 bool descriptors_allow(const struct user *user, int descriptor, bool connected);
+
+/* The same of one that keeps memory, a region's or an exported field's, of which a user and all
+ * users have so many at most. False with OVER_BUDGET; also where descriptor is −1. */
+bool descriptors_allow_memory(const struct user *user, int descriptor, struct failure *failure);
 
 /* Is it one of the reserve? (As in descriptors_allow(), its number is noted: it shows how full the
  * table is.) */
