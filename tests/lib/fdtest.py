@@ -373,6 +373,13 @@ class Daemon:
                 self.process.wait()
                 raise
 
+    def await_socket(self):
+        """Before its nodes have joined. The path is there a moment before anything listens."""
+        def listens():
+            with contextlib.suppress(OSError), Client(self.path):
+                return True
+        eventually(lambda: self.process.poll() is not None or listens(), "the socket")
+
     def port(self):
         """Where nodes join."""
         return int(eventually(lambda: re.search(r"nodes join at .*:(\d+)$", self.log(), re.M), "the nodes' port")[1])

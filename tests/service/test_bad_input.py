@@ -153,7 +153,7 @@ def test_descriptors_that_nobody_asked_for(daemon):
 def test_a_descriptor_whose_close_waits(daemon):
     """The last close of a lingering socket waits, but no other user does."""
     for read_by_server in (True, False):
-        with lingering_socket(6) as lingering, daemon.client() as client, Client(daemon.path) as other:
+        with lingering_socket(1000) as lingering, daemon.client() as client, Client(daemon.path) as other:
             first = request_bytes(0, "ping", {}) if read_by_server else b"\xc1"
             try:
                 socket.send_fds(client.socket, [first], [lingering.fileno()])
@@ -161,11 +161,9 @@ def test_a_descriptor_whose_close_waits(daemon):
             except OSError:
                 pass  # the kernel refuses descriptors at the sender, or the server has closed
             lingering.close()
-            begun = time.monotonic()
             for _ in range(20):
                 assert other.call("ping") == {}
                 time.sleep(0.02)
-            assert time.monotonic() - begun < 5
 
 
 def test_a_list_of_data_that_does_not_begin_with_a_bin(client):

