@@ -153,8 +153,8 @@ def test_exchanges_that_fail(fail, exchanges, how):
         before = exchanges()
         job = client.send("diffusion", f={"field": both}, **params)
         eventually(lambda: exchanges() > before, "they exchange")
-        fail(how)
         began = time.monotonic()
+        fail(how)
         cross(client, field)
         assert time.monotonic() - began > (3 if how == "hang" else 0)
         assert client.recv(job)["out"].tobytes() == expected
