@@ -255,7 +255,7 @@ POINT_FUNCTION void POINT_NAME(adi_row)(const struct adi_axis *axis, const REAL 
  * begin: the whole line, or what a subdomain has of it (struct leg). */
 struct POINT_NAME(adi_lines) {
     const struct adi_axis *axis;
-    const REAL *k, *zero; /* zero: at row 0, which the last one asks for */
+    const REAL *k, *zero; /* zero: at row 0, which the last row asks for, `around` from it */
     REAL *x, *q, *z;      /* q and z: room for as many numbers; z: NULL unless the line is closed */
     int64_t apart, count; /* elements from one line to the next; lines */
     int64_t begin, end, around; /* around: adi_row()'s */
@@ -270,8 +270,10 @@ POINT_FUNCTION void POINT_NAME(adi_rows_of)(const struct POINT_NAME(adi_lines) l
                                             struct POINT_NAME(adi_rows) * rows)
 {
     const int64_t stride = lines.axis->stride, apart = lines.apart;
-    const REAL *k = lines.k + (i - lines.begin) * stride;
-    if (i == 0 || i == lines.axis->lines.n - 1) {
+    const bool is_last = i == lines.axis->lines.n - 1;
+    const REAL *k =
+        is_last ? lines.zero + lines.around * stride : lines.k + (i - lines.begin) * stride;
+    if (i == 0 || is_last) {
         for (int64_t l = 0; l < lines.count; l++)
             POINT_NAME(adi_row)
         (lines.axis, k + l * apart, i, lines.around, &rows->below[l], &rows->diagonal[l],
@@ -429,7 +431,10 @@ POINT_FUNCTION void POINT_NAME(adi_sweep_lines)(struct POINT_NAME(adi_lines) lin
     lines.begin = (int64_t)leg->begin;
     lines.end = adi_leg_end(lines.axis, leg);
     lines.around = -1;
-    lines.zero = lines.k + (lines.end - lines.begin) * stride; /* as the last row has it */
+    /* As the last row has it or, where an end point lies there, behind the rows of z (struct
+     * leg_copy). */
+    const int64_t behind = (lines.end - lines.begin) * stride;
+    lines.zero = lines.axis->lines.repeats ? lines.z + behind + 2 * stride : lines.k + behind;
     if (leg->sweep == SWEEP_FORWARD)
         POINT_NAME(adi_forward)(lines);
     else if (leg->sweep == SWEEP_BACK)

@@ -245,10 +245,6 @@ bool decompose(const struct job *job, uint64_t planes, uint32_t count,
     decomposition->axis = axis;
     decomposition->wraps = boundary_is_periodic(low);
     decomposition->endpoint = low->kind == BOUNDARY_ENDPOINT;
-    if (decomposition->endpoint && job->more.scheme == SCHEME_RK4)
-        return refuse(failure, "endpoint", "endpoint with scheme rk4");
-    if (decomposition->endpoint && job->more.scheme == SCHEME_ADI && job->more.coefficient)
-        return refuse(failure, "endpoint", "endpoint with scheme adi and a field diffusivity");
 
     struct job inner = *job;
     inner.boundary[axis][SIDE_LOW] = inner.boundary[axis][SIDE_HIGH] =
@@ -256,7 +252,9 @@ bool decompose(const struct job *job, uint64_t planes, uint32_t count,
     decomposition->width = (uint64_t)side_of(&inner, axis, SIDE_LOW).held * job_step_passes(job);
     if (!job_is_active(job, axis))
         decomposition->width = 0;
-    if (job->more.scheme == SCHEME_ADI)
+    if (job->more.scheme == SCHEME_ADI ||
+        (job->more.scheme == SCHEME_RK4 &&
+         (decomposition->endpoint || decomposition->width > SUBDOMAIN_GHOSTS)))
         decomposition_begin_legs(decomposition, job);
     if (decomposition->width > SUBDOMAIN_GHOSTS)
         return refuse(failure, job->operator_id == OPERATOR_STENCIL ? "offsets" : "accuracy",
@@ -264,6 +262,11 @@ bool decompose(const struct job *job, uint64_t planes, uint32_t count,
     if (decomposition->width && decomposition->round > SUBDOMAIN_GHOSTS / decomposition->width)
         decomposition->round = SUBDOMAIN_GHOSTS / decomposition->width;
     if (decomposition->endpoint)
-        decomposition->round = 1; /* ghosts beyond the edge do not evolve as their images do */
+        decomposition->round = 1; /* ghosts beyond the end do not evolve as their images do */
+    struct failure thin = {0};
+    if (check_parts(decomposition, job, &thin))
+        return true;
+    decomposition->width = SUBDOMAIN_GHOSTS; /* all of them are points for the closures */
+    decomposition->round = 1;
     return check_parts(decomposition, job, failure);
 }

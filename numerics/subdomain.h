@@ -33,10 +33,13 @@ struct own_planes {
     uint64_t begin, end, edge[SIDE_COUNT];
 };
 
-/* A round is one leg or, of scheme adi, several: its solves along the axis that is cut go through
- * all subdomains. First come the passes before such a solve. Then lines are eliminated, forward
- * from the first subdomain to the last one and back, from what the neighbour left in a ghost plane,
- * in chunks of a plane's points, so that members compute at once:
+/* A round is one leg or, of a step that must be divided, several. Of rk4 these are its stages,
+ * before each of which ghost planes are exchanged: where its step reaches over more of them than
+ * there are, and with an end point, beyond which they do not evolve as the planes do that they
+ * repeat. Of adi its solves along the axis that is cut go through all subdomains. First come the
+ * passes before such a solve. Then lines are eliminated, forward from the first subdomain to the
+ * last one and back, from what the neighbour left in a ghost plane, in chunks of a plane's points,
+ * so that members compute at once:
  *
  *   leg        1         2         3         4
  *   member 0   chunk 0   chunk 1
@@ -99,10 +102,10 @@ struct decomposition {
     bool overlaps;   /* the exchange of a round's results goes beside its computing */
     bool imposed;    /* a round was done: nodes have the values that they hold */
     uint64_t legs;   /* of a round, … */
-    uint64_t chunks; /* … in whose sweeps a plane goes in so many */
+    uint64_t chunks; /* … in whose sweeps, of scheme adi, a plane goes in so many */
 };
 
-/* Of a job of scheme adi, whose axis is cut: its rounds are of one step. */
+/* Go in rounds of one step, in legs: of scheme rk4 or adi, whose axis is cut. */
 void decomposition_begin_legs(struct decomposition *decomposition, const struct job *job);
 
 /* Decompose a job that passed job_check(), whose arrays have so many planes, into `count` parts.
@@ -134,12 +137,19 @@ void decomposition_job(const struct decomposition *decomposition, const struct j
 bool decomposition_leg(const struct decomposition *decomposition, const struct job *job, uint32_t i,
                        uint64_t steps, uint64_t leg, struct subdomain_job *part);
 
+/* The scratch array of which a leg reads as many ghost planes as a round does: a stage of rk4. −1:
+ * none. */
+int decomposition_stage(const struct job *job, uint64_t leg);
+
 /* What subdomain i is given before that leg: so many elements of a subdomain's scratch arrays, from
- * place `at` there to place `to`. */
+ * place `at` there to place `to`. With an end point, whose κ is its own, the last one is given what
+ * its last row looks at: of κ the four planes from two before the first one on, for z, from the end
+ * point on. */
 struct leg_copy {
     uint32_t from;
     uint64_t at, to, elements;
-    bool of[AXIS_COUNT]; /* which of the scratch arrays: δ; where κ is a field q and z */
+    bool of[AXIS_COUNT]; /* which of the scratch arrays: δ; where κ is a field q and z; … */
+    bool of_coefficient; /* … or from κ to it */
 };
 /* False: nothing. */
 bool decomposition_copy(const struct decomposition *decomposition, const struct job *job,

@@ -1,4 +1,4 @@
-/* The legs of a step of scheme adi along the axis that is cut. */
+/* The legs of a step of scheme rk4 or adi along the axis that is cut. */
 #include "numerics/subdomain.h"
 
 #include <string.h>
@@ -38,12 +38,17 @@ static uint64_t plane_points(const struct decomposition *decomposition, const st
 
 void decomposition_begin_legs(struct decomposition *decomposition, const struct job *job)
 {
+    decomposition->round = 1;
+    if (job->more.scheme == SCHEME_RK4) {
+        decomposition->legs = job_step_passes(job);
+        decomposition->width /= decomposition->legs;
+        return;
+    }
     const uint64_t most = plane_points(decomposition, job) / CHUNK_POINTS;
     decomposition->chunks = most < 1                      ? 1
                             : most < decomposition->count ? most
                                                           : decomposition->count;
     decomposition->legs = 2 + 2 * waves_of(decomposition) + (decomposition->wraps ? 2 : 0);
-    decomposition->round = 1;
     /* Passes along x and y, before the rate along z, leave the outermost ghost plane behind. */
     decomposition->width = job_is_symmetric_split(job) ? 2 : 1;
 }
@@ -87,10 +92,15 @@ bool decomposition_leg(const struct decomposition *decomposition, const struct j
     decomposition_job(decomposition, job, i, steps, part);
     if (decomposition->legs == 1)
         return true;
+    const uint64_t imposes = job_imposes(&part->job);
+    if (job->more.scheme == SCHEME_RK4) {
+        part->leg = (struct leg){.from = leg ? imposes + leg : 0, .to = imposes + leg + 1};
+        return true;
+    }
     const struct place place = place_of(decomposition, leg);
     /* The pass that solves along the axis that is cut, which is the last one (numerics/stage.h). */
     const uint64_t number = job_is_symmetric_split(job) ? 7 : (uint64_t)job->axes;
-    const uint64_t solve = job_imposes(&part->job) + number;
+    const uint64_t solve = imposes + number;
     if (place.sweep == SWEEP_NONE) {
         part->leg = place.is_last ? (struct leg){.from = solve + 1, .to = job_passes(&part->job)}
                                   : (struct leg){.to = solve};
@@ -107,6 +117,12 @@ bool decomposition_leg(const struct decomposition *decomposition, const struct j
     return has;
 }
 
+/* A stage reads what the one before wrote (numerics/stage.h). */
+int decomposition_stage(const struct job *job, uint64_t leg)
+{
+    return job->more.scheme == SCHEME_RK4 && leg > 0 ? (int)((leg - 1) % 2) : -1;
+}
+
 /* Behind the last of subdomain i's own planes in its arrays. */
 static uint64_t end_of(const struct decomposition *decomposition, uint32_t i)
 {
@@ -114,16 +130,34 @@ static uint64_t end_of(const struct decomposition *decomposition, uint32_t i)
     return SUBDOMAIN_GHOSTS + own.end - own.begin;
 }
 
+/* Of κ, around the first row, for the last subdomain, which has nothing else to do in the leg. */
+static void copy_coefficient(const struct decomposition *decomposition, const struct job *job,
+                             struct leg_copy *copy)
+{
+    const uint64_t points = plane_points(decomposition, job);
+    *copy = (struct leg_copy){
+        .at = (SUBDOMAIN_GHOSTS - 2) * points,
+        .to = (end_of(decomposition, decomposition->count - 1) - 1) * points,
+        .elements = 4 * points,
+        .of = {[2] = true},
+        .of_coefficient = true,
+    };
+}
+
 bool decomposition_copy(const struct decomposition *decomposition, const struct job *job,
                         uint32_t i, uint64_t leg, struct leg_copy *copy)
 {
-    if (decomposition->legs == 1)
+    if (decomposition->legs == 1 || job->more.scheme == SCHEME_RK4)
         return false;
     const struct place place = place_of(decomposition, leg);
     const uint32_t last = decomposition->count - 1;
     const bool of_field = job->more.coefficient, of_corner = of_field && decomposition->wraps;
     const uint64_t begin = SUBDOMAIN_GHOSTS, end = end_of(decomposition, i);
     struct subdomain points;
+    if (leg == 1 && i == last && of_field && decomposition->endpoint) {
+        copy_coefficient(decomposition, job, copy);
+        return true;
+    }
     if (!find_chunk(decomposition, job, &place, i, &points))
         return false;
     uint64_t at = begin, to = begin - 1; /* planes, ghosts among them */

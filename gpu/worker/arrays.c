@@ -99,7 +99,7 @@ static void check_leg(const struct execution *run, const struct job *job)
 {
     const struct leg *leg = &run->leg;
     const uint64_t rows = job->n[job->axes - 1], points = job_points(job) / rows,
-                   beside = 2 * points * dtype_element_bytes(job->dtype);
+                   beside = 3 * points * dtype_element_bytes(job->dtype);
     bool right = leg->from < leg->to && leg->to <= run->plan->passes && run->plan->staged;
     if (right && leg->sweep) {
         const struct stage stage = stage_of(run->plan, leg->from);

@@ -174,7 +174,7 @@ struct channel_run {
     struct own_planes own; /* that it computes; it has in[0] and out[0] then, which differ, and no
                               other array and no place */
     /* What it does of its job, of a scheme of several passes; to 0: all. Of a sweep each array has
-     * the leg's rows between `ahead` and `behind`, which hold two planes or more. */
+     * the leg's rows between `ahead` and `behind`, which hold three planes or more. */
     struct leg leg;
     struct place from[AXIS_COUNT], to[AXIS_COUNT]; /* where inputs and outputs lie in regions */
     uint64_t chain;                                /* 0: it is in none */

@@ -12,7 +12,7 @@
  *   other planes ··········┴─► other planes …
  *
  * An order on its way is a run (group_run.h). It goes in rounds of as many time steps as the ghost
- * planes allow, or of adi in the legs of a step, before each of which planes are copied. Runs of
+ * planes allow, or in the legs of a step, before each of which planes are copied. Runs of
  * one task follow each other in the order given; the tasks' accesses to their fields keep the runs
  * of different tasks apart.
  *

@@ -20,15 +20,13 @@ static void on_exchanged(void *context, bool ok)
     group_settle(run->device);
 }
 
-void group_exchange_part(struct group_run *run, const struct field *array, uint32_t from_part,
-                         uint64_t from, uint32_t to_part, uint64_t to, uint64_t bytes)
+void group_exchange_part(struct group_run *run, struct field *from, uint64_t at, struct field *to,
+                         uint64_t there, uint64_t bytes)
 {
-    const struct field_parts *parts = array->parts;
     struct device_copy *copy;
     run->under_way++;
     run->awaited++;
-    if (!device_copy_begin(&copy, parts->at[from_part], from, parts->at[to_part], to, bytes,
-                           on_exchanged, run)) {
+    if (!device_copy_begin(&copy, from, at, to, there, bytes, on_exchanged, run)) {
         run->under_way--;
         run->awaited--;
         fail_exchange(run);
@@ -39,8 +37,10 @@ void group_exchange_part(struct group_run *run, const struct field *array, uint3
 static void copy_planes(struct group_run *run, const struct field *field, uint32_t from_part,
                         uint64_t from, uint32_t to_part, uint64_t to, uint64_t planes)
 {
-    const uint64_t bytes = field->parts->plane_bytes;
-    group_exchange_part(run, field, from_part, from * bytes, to_part, to * bytes, planes * bytes);
+    const struct field_parts *parts = field->parts;
+    const uint64_t bytes = parts->plane_bytes;
+    group_exchange_part(run, parts->at[from_part], from * bytes, parts->at[to_part], to * bytes,
+                        planes * bytes);
 }
 
 static void copy_to_previous(struct group_run *run, const struct field *field, uint32_t i,
@@ -97,20 +97,27 @@ void group_exchange_ghosts(struct group_run *run, struct field *field, uint64_t 
         return;
     /* The numbers of the cut axis's sides are for the first member and the last one alone. */
     for (uint32_t i = cut->axis == AXIS_COUNT ? 1 : cut->count - 1; i < cut->count; i++)
-        group_exchange_part(run, field, 0, 0, i, 0, field->type.bytes);
+        group_exchange_part(run, field->parts->at[0], 0, field->parts->at[i], 0, field->type.bytes);
 }
 
-void group_exchange_lines(struct group_run *run)
+void group_exchange_leg(struct group_run *run)
 {
     const struct job *job = run->order->job;
-    const uint64_t element = dtype_element_bytes(job->dtype);
+    const uint64_t element = dtype_element_bytes(job->dtype),
+                   ghosts = decomposition_ghosts(&run->cut, run->steps);
+    const int stage = decomposition_stage(job, run->leg);
     struct leg_copy copy;
     for (uint32_t i = 0; i < run->cut.count; i++) {
+        if (stage >= 0)
+            group_exchange_edges(run, run->scratch[stage], i, ghosts);
         if (!decomposition_copy(&run->cut, job, i, run->leg, &copy))
             continue;
-        for (int k = 0; k < AXIS_COUNT; k++)
+        for (int k = 0; k < AXIS_COUNT; k++) {
+            const struct field *to = run->scratch[k],
+                               *from = copy.of_coefficient ? run->operand[OPERAND_COEFFICIENT] : to;
             if (copy.of[k])
-                group_exchange_part(run, run->scratch[k], copy.from, copy.at * element, i,
-                                    copy.to * element, copy.elements * element);
+                group_exchange_part(run, from->parts->at[copy.from], copy.at * element,
+                                    to->parts->at[i], copy.to * element, copy.elements * element);
+        }
     }
 }

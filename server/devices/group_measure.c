@@ -51,7 +51,8 @@ void group_measure_gather(struct group_run *run)
 {
     for (uint32_t i = 1; i < run->cut.count; i++) {
         const struct subdomain blocks = blocks_of(run, i);
-        group_exchange_part(run, run->out[0], i, 0, 0, blocks.begin * sizeof(struct measured),
+        struct field *const *parts = run->out[0]->parts->at;
+        group_exchange_part(run, parts[i], 0, parts[0], blocks.begin * sizeof(struct measured),
                             (blocks.end - blocks.begin) * sizeof(struct measured));
     }
 }

@@ -293,7 +293,7 @@ void group_round_begin(struct group_run *run)
         return;
     }
     if (run->leg) {
-        group_exchange_lines(run);
+        group_exchange_leg(run);
         return;
     }
     if (run->order->kind == ORDER_RUN) {

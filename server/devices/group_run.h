@@ -114,9 +114,9 @@ bool group_round_end(struct group_run *run);
 
 /* --- group_exchange.c: copies from part to part, which the next round waits for. --- */
 
-/* Copy bytes from one part of an array to another's; from and to: offsets in the parts. */
-void group_exchange_part(struct group_run *run, const struct field *array, uint32_t from_part,
-                         uint64_t from, uint32_t to_part, uint64_t to, uint64_t bytes);
+/* Copy bytes from one member's part of an array, at an offset, to another's. */
+void group_exchange_part(struct group_run *run, struct field *from, uint64_t at, struct field *to,
+                         uint64_t there, uint64_t bytes);
 /* Do so many planes beside the cuts of an array hold the neighbours'? Of one that is not cut: do
  * all parts hold the first one's bytes? */
 bool group_exchange_has(const struct group_run *run, const struct field *field, uint64_t ghosts);
@@ -126,7 +126,7 @@ void group_exchange_ghosts(struct group_run *run, struct field *field, uint64_t 
 void group_exchange_edges(struct group_run *run, const struct field *field, uint32_t i,
                           uint64_t ghosts);
 /* Of the scratch arrays of a job in legs, what each member is given before this leg. */
-void group_exchange_lines(struct group_run *run);
+void group_exchange_leg(struct group_run *run);
 
 /* --- group_measure.c: a measure, of two rounds if its sum counts. Each member measures the blocks
  * that begin in its subdomain, the last of them into the ghost planes; then their results are

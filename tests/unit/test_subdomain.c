@@ -171,7 +171,7 @@ static bool has_faces(const struct job *job)
 TEST(subdomains_give_the_bits_of_the_whole_field)
 {
     struct random random = random_start();
-    int done[sizeof cases / sizeof *cases][2] = {{0}}, faces[2] = {0}, wholes = 0;
+    int done[sizeof cases / sizeof *cases][2] = {{0}}, faces[2] = {0}, wholes = 0, thin = 0;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         for (int draw = 0; draw < DRAWS && done[c][0] + done[c][1] < JOBS; draw++) {
             struct sample sample;
@@ -184,7 +184,10 @@ TEST(subdomains_give_the_bits_of_the_whole_field)
             const uint32_t count = 2 + (uint32_t)random_below(&random, 3);
             struct decomposition cut;
             struct failure failure = {0};
-            if (decompose(job, planes, count, &cut, &failure) && cut.legs == 1) {
+            const bool fits = subdomain_fits(planes, count);
+            assert_int_equal(decompose(job, planes, count, &cut, &failure), fits);
+            thin += fits && cut.axis != AXIS_COUNT && cut.width == SUBDOMAIN_GHOSTS;
+            if (fits && cut.legs == 1) {
                 check(&random, &sample, &cut);
                 done[c][cut.axis == AXIS_COUNT]++;
                 faces[cut.axis == AXIS_COUNT] += has_faces(job);
@@ -197,7 +200,7 @@ TEST(subdomains_give_the_bits_of_the_whole_field)
         assert_true(done[c][0] + done[c][1] > 0);
     }
     print_message("with arrays over faces: %d, and %d\n", faces[0], faces[1]);
-    print_message("cut along periodic coordinates: %d\n", wholes);
+    print_message("cut along periodic coordinates: %d, with all ghost planes: %d\n", wholes, thin);
     assert_true(ONE_JOB_IN > 1 ||
                 (faces[0] > 0 && faces[1] > 0 && wholes > 0)); /* few may have none */
 }
