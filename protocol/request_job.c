@@ -120,8 +120,8 @@ static bool resolve_spacing(const struct request *request, struct job *job, stru
 }
 
 /* Is the array one over the face: of the axes of space without that one, in the order of shape, and
- * maybe with the batch's axes before? *number then says which; where there is no array it is left as
- * it is. A list has no type of its own. */
+ * maybe with the batch's axes before? *number then says which; where there is no array it is left
+ * as it is. A list has no type of its own. */
 static bool resolve_face(const struct array *array, const struct array_type *type,
                          const struct job *job, int axis, const char *place, uint8_t *number,
                          struct failure *failure)
