@@ -316,7 +316,7 @@ class Node:
     """An fdserver that lends the devices to a head at that port; its log is a file in the folder."""
 
     def __init__(self, name, device, port, key, folder, *options, address="127.0.0.1", inside=()):
-        self.log_path = os.path.join(folder, f"log-{name}")
+        self.device, self.log_path = device, os.path.join(folder, f"log-{name}")
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 [*inside, binary("fdserver"), "--join", f"{address}:{port}", "--node", name, "--device", device, "--cluster-key",
