@@ -14,8 +14,11 @@ static void fail(struct task *task, const struct field *from)
     if (from->lost)
         failure_set(&failure, from->resident ? STATUS_FIELD_LOST : STATUS_DEVICE_LOST, NULL,
                     "the worker of %s ended while it held an input of this job", device);
-    else
+    else if (field_is_refused(from))
         failure_set(&failure, STATUS_OUT_OF_MEMORY, NULL, "%s could not allocate an input", device);
+    else
+        failure_set(&failure, STATUS_DEVICE_LOST, NULL,
+                    "an input of this job could not be copied from %s", device);
     task_fail_with(task, &failure);
 }
 
