@@ -280,7 +280,8 @@ TEST(steps_of_rk4_go_through_subdomains_by_stages)
         sample_complete(&random, &sample, random_below(&random, 2));
         const struct job *job = &sample.job;
         if (decompose(job, job->n[job->axes - 1], count, &cut, &failure) && cut.legs > 1) {
-            assert_true(cut.legs == 4 && cut.round == 1 && cut.width <= 5);
+            assert_true(cut.legs == 4 && cut.round == 1);
+            assert_true(cut.width <= 5 || cut.width == SUBDOMAIN_GHOSTS); /* for thick closures */
             check(&random, &sample, &cut);
             far += cut.width == 5;
             endpoints += cut.endpoint;
