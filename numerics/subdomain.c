@@ -30,15 +30,15 @@ struct subdomain subdomain_blocks(uint64_t planes, uint64_t elements, uint32_t c
                               measure_blocks(own.end * elements)};
 }
 
-uint64_t subdomain_block_ghosts(uint64_t planes, uint64_t elements, uint32_t count)
+uint64_t subdomain_behind(uint64_t planes, uint64_t elements, uint32_t count)
 {
-    uint64_t most = 0;
+    uint64_t most = SUBDOMAIN_GHOSTS;
     for (uint32_t i = 0; i + 1 < count; i++) {
         const uint64_t end = subdomain_blocks(planes, elements, count, i).end * MEASURE_BLOCK,
                        own = subdomain_of(planes, count, i).end * elements, all = planes * elements;
         const uint64_t beyond = (end < all ? end : all) - own;
-        const uint64_t ghosts = (beyond + elements - 1) / elements;
-        most = ghosts > most ? ghosts : most;
+        const uint64_t behind = (beyond + elements - 1) / elements;
+        most = behind > most ? behind : most;
     }
     return most;
 }
@@ -209,7 +209,7 @@ static bool refuse(struct failure *failure, const char *parameter, const char *w
 {
     return failure_set(
         failure, STATUS_UNSUPPORTED, parameter,
-        "a distributed job cannot have %s; one device can run it, without distribute", what);
+        "a distributed job cannot have %s; the device that placement names can run it", what);
 }
 
 /* Do the jobs of all subdomains pass job_check()? Closures beside a halo may need more points than

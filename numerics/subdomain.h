@@ -3,7 +3,7 @@
  *
  *   plane   0 ................ planes − 1
  *   own     [ begin₀, end₀ )[ begin₁, end₁ ) …        of each subdomain
- *   array   ghosts, own planes, ghosts                of each member
+ *   array   ghosts, own planes, planes behind         of each member (subdomain_behind())
  *
  * A subdomain's job is an ordinary one, on its own planes and as many ghost planes as a round of
  * steps uses up. A side that is a cut is a halo: the rows beside it are those of the field's
@@ -79,8 +79,9 @@ struct subdomain subdomain_of(uint64_t planes, uint32_t count, uint32_t i);
 /* The blocks of a measure of the whole field (numerics/measure.h), whose planes have so many
  * elements, that begin in subdomain i: its member measures these. */
 struct subdomain subdomain_blocks(uint64_t planes, uint64_t elements, uint32_t count, uint32_t i);
-/* The ghost planes that the last of them may reach over, at most of all subdomains. */
-uint64_t subdomain_block_ghosts(uint64_t planes, uint64_t elements, uint32_t count);
+/* The planes behind its own for which a subdomain's array has room: SUBDOMAIN_GHOSTS, or as many as
+ * the last block of any subdomain reaches over, where these are more. */
+uint64_t subdomain_behind(uint64_t planes, uint64_t elements, uint32_t count);
 
 /* Is an operand cut as the job's arrays are? Each subdomain's job has the others whole, if it has
  * them: the numbers of the cut axis's own sides, those that are the same for all fields of a batch
@@ -109,7 +110,8 @@ struct decomposition {
 void decomposition_begin_legs(struct decomposition *decomposition, const struct job *job);
 
 /* Decompose a job that passed job_check(), whose arrays have so many planes, into `count` parts.
- * False with UNSUPPORTED and the parameter: only one device can compute such a job. */
+ * False with UNSUPPORTED and the parameter: there are too few planes. Nothing else that passed the
+ * check is known to be refused. */
 bool decompose(const struct job *job, uint64_t planes, uint32_t count,
                struct decomposition *decomposition, struct failure *failure);
 

@@ -50,7 +50,8 @@ static uint64_t bytes_of(const struct execution *run, const struct job *job)
 }
 
 /* Has an operand the size that it needs? Of one that is cut as the job's arrays are there is as
- * much before and behind the job's as of these. */
+ * much before and behind the job's as of these; but behind a face's, whose planes have fewer
+ * elements, may be another number of planes (subdomain_behind()). */
 static bool operand_has_size(const struct execution *run, int i, const struct job *job)
 {
     const uint64_t bytes = run->leg.sweep ? subdomain_operand_bytes(job, i, bytes_of(run, job))
@@ -59,9 +60,15 @@ static bool operand_has_size(const struct execution *run, int i, const struct jo
     const uint64_t left = all - bytes, before = run->before[i];
     if (bytes > all || before > left)
         return false;
-    return i == OPERAND_PROBES ? before % dtype_element_bytes(job->dtype) == 0
-                               : before % PLACE_ALIGNMENT == 0 &&
-                                     subdomain_operand_bytes(job, i, run->behind) == left - before;
+    if (i == OPERAND_PROBES)
+        return before % dtype_element_bytes(job->dtype) == 0;
+    const uint64_t after = left - before,
+                   planes = job->batch > 1 ? job->batch : job->n[job->axes - 1];
+    const uint64_t plane = subdomain_operand_bytes(job, i, job_bytes(job) / planes);
+    const bool is_cut_face = i >= OPERAND_VALUE && plane;
+    return before % PLACE_ALIGNMENT == 0 &&
+           (is_cut_face ? after % plane == 0
+                        : after == subdomain_operand_bytes(job, i, run->behind));
 }
 
 /* The run's operands: those that its job has. */

@@ -167,8 +167,9 @@ struct channel_run {
     uint64_t in[AXIS_COUNT], out[AXIS_COUNT], scratch[AXIS_COUNT];
     uint64_t operand[OPERANDS]; /* arrays, by enum operand; 0: the job has none such */
     /* The job's points lie between so many bytes of each array that are not its own, and as many
-     * planes of each operand that is cut (numerics/subdomain.h). `ahead` is a multiple of
-     * PLACE_ALIGNMENT. Both are 0 where the job has places or exported arrays. */
+     * planes of each operand that is cut (numerics/subdomain.h), where behind a face's may be
+     * others. `ahead` is a multiple of PLACE_ALIGNMENT. Both are 0 where the job has places or
+     * exported arrays. */
     uint64_t ahead, behind;
     uint64_t probed; /* bytes of the array of probes, of earlier steps, that its values follow */
     struct own_planes own; /* that it computes; it has in[0] and out[0] then, which differ, and no

@@ -162,7 +162,7 @@ static struct array_type part_type(const struct field *field, uint32_t i)
     struct array_type type = field->type;
     if (parts->is_cut) {
         const struct subdomain own = subdomain_of(parts->planes, parts->count, i);
-        type.shape[0] = own.end - own.begin + 2 * SUBDOMAIN_GHOSTS;
+        type.shape[0] = SUBDOMAIN_GHOSTS + own.end - own.begin + parts->behind;
         type.bytes = type.shape[0] * parts->plane_bytes;
     }
     return type;
@@ -181,10 +181,14 @@ static struct field *new_in_parts(struct device *device, struct user *user,
         free(parts);
         return NULL;
     }
-    *parts = (struct field_parts){.count = group->count,
-                                  .is_cut = subdomain_fits(type->shape[0], group->count),
-                                  .planes = type->shape[0],
-                                  .plane_bytes = type->bytes / type->shape[0]};
+    const uint64_t planes = type->shape[0], plane_bytes = type->bytes / planes;
+    *parts = (struct field_parts){
+        .count = group->count,
+        .is_cut = subdomain_fits(planes, group->count),
+        .planes = planes,
+        .plane_bytes = plane_bytes,
+        .behind =
+            subdomain_behind(planes, plane_bytes / dtype_element_bytes(type->dtype), group->count)};
     field->parts = parts;
     for (uint32_t i = 0; i < parts->count; i++) {
         const struct array_type own = part_type(field, i);

@@ -33,6 +33,7 @@ struct field_parts {
     bool is_cut;     /* else each is as large as the array */
     uint64_t planes; /* of the array, along its slowest axis */
     uint64_t plane_bytes;
+    uint64_t behind;      /* subdomain_behind() */
     uint32_t runs;        /* that use it (group.c) */
     uint64_t ghosts;      /* planes beside each cut that hold what the neighbour's hold */
     bool wraps, endpoint; /* … and beyond the ends, as of a periodic job (struct decomposition) */

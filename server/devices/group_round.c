@@ -31,7 +31,7 @@ static uint64_t next_ghosts(const struct group_run *run)
 {
     const enum order_kind kind = run->order->kind;
     return kind == ORDER_RUN       ? decomposition_ghosts(&run->cut, next_steps(run))
-           : kind == ORDER_MEASURE ? group_measure_ghosts(run)
+           : kind == ORDER_MEASURE ? group_measure_reads(run)
                                    : 0;
 }
 
@@ -120,7 +120,7 @@ static bool set_part(struct group_run *run, uint32_t i)
     order->ahead = SUBDOMAIN_GHOSTS * run->in[0]->parts->plane_bytes;
     part->idle = false;
     if (whole->kind == ORDER_MEASURE) {
-        group_measure_part(run, i, order);
+        part->idle = !group_measure_part(run, i, order);
         return true;
     }
     set_job(run, part);
@@ -211,7 +211,7 @@ static void copy_part(struct group_run *run, enum order_kind kind, struct field 
                             .user = run->user,
                             .kind = kind,
                             .ahead = SUBDOMAIN_GHOSTS * parts->plane_bytes,
-                            .behind = SUBDOMAIN_GHOSTS * parts->plane_bytes,
+                            .behind = parts->behind * parts->plane_bytes,
                             .in = {parts->at[i]},
                             .in_place = &part->place,
                             .out_place = &part->place};
@@ -308,7 +308,11 @@ void group_round_begin(struct group_run *run)
     const uint64_t ghosts = next_ghosts(run);
     for (int i = 0; i < RUN_INPUTS; i++) {
         struct field *field = group_run_input(run, i);
-        if (field && !group_exchange_has(run, field, ghosts))
+        if (!field || group_exchange_has(run, field, ghosts))
+            continue;
+        if (run->order->kind == ORDER_MEASURE)
+            group_measure_fetch(run, field);
+        else
             group_exchange_ghosts(run, field, i < AXIS_COUNT ? ghosts : SUBDOMAIN_GHOSTS);
     }
 }
@@ -360,7 +364,7 @@ static void tell_progress(struct group_run *run)
 bool group_round_end(struct group_run *run)
 {
     if (run->order->kind == ORDER_MEASURE) {
-        const bool was_last = !run->order->sums || group_measure_joins(run);
+        const bool was_last = group_measure_is_last(run);
         if (was_last)
             merge_measured(run);
         return was_last;

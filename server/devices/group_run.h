@@ -129,17 +129,22 @@ void group_exchange_edges(struct group_run *run, const struct field *field, uint
 void group_exchange_leg(struct group_run *run);
 
 /* --- group_measure.c: a measure, of two rounds if its sum counts. Each member measures the blocks
- * that begin in its subdomain, the last of them into the ghost planes; then their results are
+ * that begin in its subdomain, the last of them into the planes behind; then their results are
  * gathered on the first member, which joins them, in the order of the whole field. --- */
 
-/* The ghost planes that its next round reads. */
-uint64_t group_measure_ghosts(const struct group_run *run);
-/* Set what the order to member i measures in this round; `ahead` is that of the own planes. */
-void group_measure_part(const struct group_run *run, uint32_t i, struct order *order);
+/* The planes behind a subdomain's own that its first round may read. */
+uint64_t group_measure_reads(const struct group_run *run);
+/* Begin to copy to each member what lies in other subdomains of its last block. */
+void group_measure_fetch(struct group_run *run, struct field *field);
+/* Set what the order to member i measures in this round; `ahead` is that of the own planes. False:
+ * nothing. */
+bool group_measure_part(const struct group_run *run, uint32_t i, struct order *order);
 /* The blocks are measured: begin to copy their results to the first member. */
 void group_measure_gather(struct group_run *run);
 /* Is this round a measure's second? */
 bool group_measure_joins(const struct group_run *run);
+/* Is it the last? One block needs no second. */
+bool group_measure_is_last(const struct group_run *run);
 
 /* --- group_probes.c: each member has an array for the values at all probes, and computes those of
  * its own; in the end they come together, by way of the staging arena, in the first one's. --- */

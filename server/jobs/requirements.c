@@ -247,23 +247,16 @@ static bool find_one(const struct finding *finding, struct request_link *link,
                        "probes and every do not go together yet");
 }
 
-/* May its report be? Blocks of the measures lie in one subdomain and its ghost planes, and the
- * estimate of the error reaches further than the job. */
+/* May its report be? The estimate of the error reaches further than the job. */
 static bool check_distributed_report(const struct requirements *needs, uint32_t count,
                                      struct failure *failure)
 {
-    const uint64_t planes = needs->type.shape[0];
-    const uint64_t ghosts = subdomain_block_ghosts(planes, job_points(&needs->job) / planes, count);
-    if (ghosts > SUBDOMAIN_GHOSTS)
-        return failure_set(failure, STATUS_UNSUPPORTED, "report",
-                           "a report sums blocks of %d elements, which may reach over %d planes "
-                           "beyond a cut, not %llu; one device can run the job, without distribute",
-                           MEASURE_BLOCK, SUBDOMAIN_GHOSTS, (unsigned long long)ghosts);
     struct job finer;
     struct decomposition cut;
     struct failure reason = {0};
     script_estimate(&needs->job, true, &finer);
-    return !needs->script.estimates || decompose(&finer, planes, count, &cut, &reason) ||
+    return !needs->script.estimates ||
+           decompose(&finer, needs->type.shape[0], count, &cut, &reason) ||
            failure_set(failure, STATUS_UNSUPPORTED, "report",
                        "the estimate of the error, at accuracy %d: %s", finer.accuracy,
                        reason.message);

@@ -4,15 +4,13 @@
     tests/operators/distributed_equal.py --build build/release --devices cuda:0,cuda:1 [--jobs 1000] [--seed N]
 
 One server with all of the devices runs each job twice: on fields in subdomains, and on the first device. Prints how
-many jobs of each kind ran in subdomains, and ends with 1 at the first difference, or refusal of another parameter than
-those that may be refused.
+many jobs of each kind ran in subdomains, and ends with 1 at the first difference, or refusal.
 """
 
 import argparse
 import collections
 import os
 import pathlib
-import re
 import sys
 import tempfile
 import time
@@ -30,8 +28,6 @@ SIDES = ("periodic", "mirror", "symmetric", "antisymmetric", {"value": 0.5}, {"v
          {"halo": 1}, {"halo": 0.5}, "one-sided")
 SIDES_OF_ADI = tuple(side for side in SIDES if side not in ({"halo": 0.5}, "one-sided"))
 SIDES_OF_ADI_OF_A_FIELD = tuple(side for side in SIDES_OF_ADI if "at" not in side and "curvature" not in side)
-# A report's blocks or its estimate reach too far; a closure needs more points than a subdomain has.
-REFUSED = {"report", "boundary", "accuracy"}
 
 
 class Jobs:
@@ -230,7 +226,7 @@ def outcome(client, method, f, arrays, params, **where):
 
 
 def check(client, jobs, job, first):
-    """Does it run in subdomains? Ends the program if its bits differ, or if it is refused but may not be."""
+    """Does it run in subdomains? Ends the program if its bits differ, or if it is refused."""
     method, f, arrays, params = job
     expected = outcome(client, method, f, arrays, params, placement=first)
     if not isinstance(expected, dict):
@@ -238,8 +234,6 @@ def check(client, jobs, job, first):
     f_there, arrays_there, boundary = [jobs.placed(client, one) for one in (f, arrays, params.get("boundary"))]
     there = params | ({"boundary": boundary} if boundary else {})
     got = outcome(client, method, f_there, arrays_there, there, distribute=True, out=jobs.out(method, f_there))
-    if isinstance(got, fdclient.Error) and got.code == "UNSUPPORTED" and REFUSED & set(re.split(r"\W+", got.parameter)):
-        return False
     if got != expected:
         shape = (next(iter(f.values())) if isinstance(f, dict) else f)
         sys.exit(f"{method} of {shape.dtype} {shape.shape} with {list(arrays)}, {params}: "

@@ -258,12 +258,16 @@ def test_reports_of_every_kind_of_job(client):
         assert client.recv(job)["report"] == client.call("laplacian", f=f, placement=FIRST, **params)["report"]
 
 
-def test_a_report_whose_blocks_reach_too_far(client):
-    """Beyond a cut they may reach over the ghost planes, but no further."""
-    refused = client.refused("laplacian", f=new_random((64, 50)), distribute=True, report=True)
-    assert (refused.code, refused.parameter) == ("UNSUPPORTED", "report")
+def test_a_report_whose_blocks_reach_far(client):
+    """Beyond a cut they reach over the ghost planes, over all of the next subdomain, and to the end of the last one."""
+    k = numpy.exp(new_random((64, 8, 5)))
+    same_report(client, "laplacian", new_random((64, 50)))
+    same_report(client, "diffusion", k, diffusivity=k, cfl=0.4, steps=20, accuracy=2, boundary={"x": {"value": k[:, :, 0]}, "z": "mirror"})
+    same_report(client, "diffusion", new_random((900, 7), "f8"), dt=0.4, steps=5, scheme="adi", boundary={"y": "mirror"})
+    same_report(client, "derivative", new_random((300, 40)), axis="x", batch=1)
     same_report(client, "diffusion", new_random((64, 500)), scheme="rk4", cfl=0.5, steps=2)  # estimated at accuracy 10
-    same_report(client, "laplacian", new_random(6 * 4096 * 5))  # a line, whose cuts lie between blocks
+    for points in (60, 5000, 6 * 4096 * 5, 6 * 4096 * 5 + 77):
+        same_report(client, "laplacian", new_random(points))
 
 
 def same_probes(client, f, count, **params):
@@ -310,14 +314,20 @@ def test_probes_of_several_jobs_at_once(client):
         assert error.code == "CANCELLED" and job in sent[::2] if error else result["probes"].tobytes() == expected
 
 
-def test_what_subdomains_cannot_do_one_device_does(client):
-    """Where distribute is not asked for; else the parameter is named."""
+def test_one_device_reads_what_is_distributed_for_a_thin_field(client):
+    """A face's numbers, or the field of another op."""
+    thin, face = new_random((6, 60, 8)), new_random((60, 8))
+    expected = client.out("laplacian", f=thin, accuracy=2, boundary={"z": {"value": face}})
+    assert bits(client.out("laplacian", f=thin, accuracy=2, boundary={"z": {"value": distribute(client, face)}})) == bits(expected)
+    ops = [{"op": "laplacian", "f": distribute(client, face), "out": "a"}, {"op": "laplacian", "f": thin, "out": "b"}]
+    got = client.out("chain", ops=ops, out={"a": "inline", "b": "inline"})
+    assert bits(got) == bits({"a": client.out("laplacian", f=face), "b": client.out("laplacian", f=thin)})
+
+
+def test_one_device_reads_a_distributed_field_where_it_is_named(client):
     f = new_random((64, 6, 10))
     field = distribute(client, f)
-    params = {"report": True, "accuracy": 2}
-    assert bits(client.out("laplacian", f=field, **params)) == bits(client.out("laplacian", f=f, **params))
-    refused = client.refused("laplacian", f=field, distribute=True, **params)
-    assert (refused.code, refused.parameter) == ("UNSUPPORTED", "report")
+    assert bits(client.out("laplacian", f=field, placement=FIRST)) == bits(client.out("laplacian", f=f))
     assert client.refused("laplacian", f=field, distribute=True, placement=FIRST).parameter == "distribute"
 
 

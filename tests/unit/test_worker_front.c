@@ -456,19 +456,19 @@ static void break_operands(int i)
     run(&job, in, out, 0, false);
 }
 
-/* Of a part of its arrays: an array over a face with other planes before and behind the job's. */
+/* Of a part of its arrays: an array over a face without the planes before the job's, or all of the
+ * job's, or with a part of a plane behind. */
 static void break_faces(int i)
 {
     enum { ROW = 32 * sizeof(float), NUMBERS = 4 + 32 + 4 };
+    static const uint64_t bytes[] = {32 * sizeof(float), 35 * sizeof(float),
+                                     36 * sizeof(float) + 2};
     struct job job = diffusion(32, 32, 1);
     const uint64_t in = allocate(ROW * NUMBERS), out = allocate(ROW * NUMBERS);
     job.boundary[AXIS_X][SIDE_LOW] =
         (struct boundary){.kind = BOUNDARY_VALUE, .value_array = NUMBER_FACE};
     job.boundary[AXIS_X][SIDE_HIGH] = (struct boundary){.kind = BOUNDARY_SYMMETRIC};
-    front.next.operand[OPERAND_VALUE] = allocate((i == 0   ? 32
-                                                  : i == 1 ? NUMBERS - 1
-                                                           : NUMBERS + 1) *
-                                                 sizeof(float));
+    front.next.operand[OPERAND_VALUE] = allocate(bytes[i]);
     front.next.ahead = front.next.behind = 4 * ROW;
     run(&job, in, out, 0, false);
 }
