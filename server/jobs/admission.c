@@ -354,14 +354,16 @@ static bool take_op(struct op *op, struct requirements *needs, const struct uplo
 }
 
 static bool take_operators(struct task *task, struct request *request, const struct upload *upload,
-                           struct requirements_list *needs, struct failure *failure)
+                           struct failure *failure)
 {
-    if (!requirements_find(task->user, task->device, request, needs, failure))
-        return false;
-    for (uint32_t i = 0; i < needs->count; i++)
-        if (!take_op(&task->op[i], &needs->of[i], upload, failure))
-            return request->chain && request_chain_place(request->chain, failure, i);
-    return !needs->of->script.wanted || script_make(task, needs->of, failure);
+    struct requirements_list needs;
+    bool ok = requirements_find(task->user, task->device, request, &needs, failure);
+    for (uint32_t i = 0; ok && i < needs.count; i++)
+        ok = take_op(&task->op[i], &needs.of[i], upload, failure) ||
+             (request->chain && request_chain_place(request->chain, failure, i));
+    ok = ok && (!needs.of->script.wanted || script_make(task, needs.of, failure));
+    requirements_free(&needs);
+    return ok;
 }
 
 static bool take_transfer(struct op *op, const struct request *request, const struct upload *upload,
@@ -408,9 +410,9 @@ static void ask_accesses(struct task *task)
 }
 
 bool admission_take(struct task *task, struct request *request, const struct upload *upload,
-                    struct requirements_list *needs, struct failure *failure)
+                    struct failure *failure)
 {
-    if (task->kind == TASK_OPERATOR ? !take_operators(task, request, upload, needs, failure)
+    if (task->kind == TASK_OPERATOR ? !take_operators(task, request, upload, failure)
                                     : !take_transfer(task->op, request, upload, failure))
         return false;
     const uint64_t orders = task->script ? task->script->count : 1;

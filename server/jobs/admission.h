@@ -4,16 +4,14 @@
 
 #include "server/jobs/task.h"
 
-struct requirements_list;
-
 /* May the user have one job more? SHUTTING_DOWN or QUEUE_FULL where not. */
 bool admission_open(const struct jobs *jobs, const struct user *user, struct failure *failure);
 
 /* Take the request's inputs, make its job, its operands and its outputs, and queue for the resident
- * ones among them; upload: the request's payload; needs: what placement found of them. False with
- * the failure set: end the task, which holds all that was reserved until then. */
+ * ones among them; upload: the request's payload. False with the failure set: end the task, which
+ * holds all that was reserved until then. */
 bool admission_take(struct task *task, struct request *request, const struct upload *upload,
-                    struct requirements_list *needs, struct failure *failure);
+                    struct failure *failure);
 
 /* Charge so many bytes of a block to the queue: it waits with its task, as the arrays of jobs do.
  * False with the failure set: they are over a limit, TOO_LARGE where no waiting helps. */

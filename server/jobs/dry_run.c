@@ -72,11 +72,10 @@ bool dry_run(struct client *client, struct request *request, const struct upload
     const struct device *device = NULL;
     struct requirements_list needs;
     uint64_t relayed;
-    requirements_begin(&needs);
-    const bool ok =
-        requirements_expand(user, request, failure) &&
-        (device = placement_of_job(client, request, upload, &needs, &relayed, failure)) &&
-        requirements_find(user, device, request, &needs, failure);
+    if (!requirements_expand(user, request, failure) ||
+        !(device = placement_of_job(client, request, upload, &relayed, failure)))
+        return false;
+    const bool ok = requirements_find(user, device, request, &needs, failure);
     if (ok)
         write_answer(packer, needs.of, needs.count, request, &user->part[device->number]->flow,
                      device, relayed);

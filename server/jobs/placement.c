@@ -1,7 +1,6 @@
 #include "server/jobs/placement.h"
 
 #include "server/devices/group.h"
-#include "server/jobs/requirements.h"
 #include "server/jobs/task.h"
 #include "server/jobs/upload.h"
 
@@ -322,33 +321,36 @@ static bool is_distributed(const struct demand *demand)
     return is;
 }
 
-/* The type of the first input. */
+/* The type of a request's first input; of 0 dimensions: an earlier link makes it. */
 static const struct array_type *type_of(const struct demand *demand, const struct request *request)
 {
-    const struct array *f = request->chain && request->chain->count
-                                ? &request->chain->link[0].request.f.at[0]
-                                : &request->f.at[0];
+    const struct array *f = &request->f.at[0];
     const struct field *field = f->kind == ARRAY_FIELD ? field_of(demand, f->field) : NULL;
     return field ? &field->type : &f->type;
 }
 
-/* Can the job be carried out in subdomains? Other errors are left to admission. */
-static bool takes(const struct client *client, struct request *request, const struct device *group,
-                  struct requirements_list *needs)
+/* Can the arrays of all links be cut? An operand of a thin f may lie on the group, too. */
+static bool can_be_cut(const struct device *group, const struct demand *demand,
+                       const struct request *request)
 {
-    struct failure failure = {0};
-    return request->method == METHOD_PUT || request->method == METHOD_GET ||
-           requirements_find(client->user, group, request, needs, &failure) ||
-           failure.code != STATUS_UNSUPPORTED;
+    const struct request_chain *chain = request->chain;
+    bool can = true;
+    for (uint32_t i = 0; i < (chain ? chain->count : 1); i++) {
+        const struct array_type *type = type_of(demand, chain ? &chain->link[i].request : request);
+        can = can && (!type->dimensions || group_cuts(group, type));
+    }
+    return can;
 }
 
 /* A device that was named must be that of the pinned field. */
-static struct device *choose(struct client *client, struct request *request,
-                             const struct demand *demand, struct requirements_list *needs,
-                             struct failure *failure)
+static struct device *choose(struct client *client, const struct request *request,
+                             const struct demand *demand, struct failure *failure)
 {
     struct device *group = client->jobs->devices->group;
-    const struct array_type *type = type_of(demand, request);
+    const struct request_chain *chain = request->chain;
+    const struct array_type *type =
+        type_of(demand, chain && chain->count ? &chain->link[0].request : request);
+    const bool can_cut = group && can_be_cut(group, demand, request);
     const char *placement = request->placement;
     if (request->distribute && *placement) {
         failure_set(failure, STATUS_INVALID_ARGUMENT, "distribute",
@@ -356,7 +358,7 @@ static struct device *choose(struct client *client, struct request *request,
         return NULL;
     }
     if (group && (request->distribute || strcmp(placement, group->name) == 0))
-        placement = group_cuts(group, type) ? group->name : "";
+        placement = can_cut ? group->name : "";
     const bool is_put = request->method == METHOD_PUT, spread = strcmp(placement, "spread") == 0;
     struct device *named = NULL;
     if (*placement && !spread && !(named = find_named(client->jobs->devices, placement, failure)))
@@ -369,18 +371,19 @@ static struct device *choose(struct client *client, struct request *request,
     }
     if (named || demand->pinned)
         return named ? named : demand->pinned->device;
-    if (!spread && is_distributed(demand) && takes(client, request, group, needs))
+    if (!spread && can_cut && is_distributed(demand))
         return group;
     if (spread)
         return cheapest(demand, is_put ? bytes_cost : wait_cost);
     if (is_put)
         return demand->count ? demand->read[0]->device : placement_of_array(client, type, failure);
-    return group_if_larger(demand, cheapest(demand, finish_cost), type);
+    struct device *device = cheapest(demand, finish_cost);
+    return can_cut ? group_if_larger(demand, device, type) : device;
 }
 
-struct device *placement_of_job(struct client *client, struct request *request,
-                                const struct upload *upload, struct requirements_list *needs,
-                                uint64_t *relayed, struct failure *failure)
+struct device *placement_of_job(struct client *client, const struct request *request,
+                                const struct upload *upload, uint64_t *relayed,
+                                struct failure *failure)
 {
     struct demand demand;
     demand_begin(&demand, client, upload);
@@ -391,7 +394,7 @@ struct device *placement_of_job(struct client *client, struct request *request,
         demand.pinned = field_of(&demand, request->field);
     if (request->method == METHOD_PUT)
         demand.result_bytes = 0;
-    struct device *device = choose(client, request, &demand, needs, failure);
+    struct device *device = choose(client, request, &demand, failure);
     const bool is_found = demand.pinned && (reads || demand.pinned->lost);
     if (!device || (!is_found && !is_there(device, failure)))
         return NULL;

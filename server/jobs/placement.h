@@ -13,7 +13,6 @@
 #include "server/jobs/jobs.h"
 #include "protocol/request_chain.h"
 
-struct requirements_list;
 struct upload;
 
 /* The device for an array that arrives from the client: its home, another that has room or, if it
@@ -22,12 +21,11 @@ struct device *placement_of_array(struct client *client, const struct array_type
                                   struct failure *failure);
 
 /* The device for a request that makes a job, whose payloads are in `upload`; *relayed: the bytes of
- * its inputs that lie on other devices, and are copied there. It finds the job's requirements where
- * the device depends on them. NULL with the failure set: `distribute`, `placement` or `out` is
- * wrong, or OUT_OF_MEMORY. */
-struct device *placement_of_job(struct client *client, struct request *request,
-                                const struct upload *upload, struct requirements_list *needs,
-                                uint64_t *relayed, struct failure *failure);
+ * its inputs that lie on other devices, and are copied there. NULL with the failure set:
+ * `distribute`, `placement` or `out` is wrong, or OUT_OF_MEMORY. */
+struct device *placement_of_job(struct client *client, const struct request *request,
+                                const struct upload *upload, uint64_t *relayed,
+                                struct failure *failure);
 
 /* The task is expected to take so long on its device; 0: it is answered. Later jobs of its user are
  * placed accordingly. */

@@ -318,12 +318,6 @@ bool requirements_expand(const struct user *user, struct request *request, struc
     return type && request_expand_hessian(request, type, failure);
 }
 
-void requirements_begin(struct requirements_list *list)
-{
-    list->device = NULL;
-    list->count = 0;
-}
-
 bool requirements_find(const struct user *user, const struct device *device,
                        struct request *request, struct requirements_list *list,
                        struct failure *failure)
@@ -331,9 +325,7 @@ bool requirements_find(const struct user *user, const struct device *device,
     struct request_chain *chain = request->chain;
     struct finding finding = {.user = user, .device = device, .all = list->of};
     uint64_t block_bytes = 0;
-    if (list->device == device)
-        return true;
-    requirements_free(list);
+    list->count = 0;
     while (list->count < (chain ? chain->count : 1)) {
         const uint32_t number = list->count++;
         struct request_link *link = chain ? &chain->link[number] : NULL;
@@ -346,14 +338,11 @@ bool requirements_find(const struct user *user, const struct device *device,
             return chain && request_chain_place(chain, failure, number);
     }
     const double max_work = (double)user->users->config->max_work;
-    if (!chain || check_chain(request, list->of, max_work, failure))
-        list->device = device;
-    return list->device;
+    return !chain || check_chain(request, list->of, max_work, failure);
 }
 
 void requirements_free(struct requirements_list *list)
 {
     while (list->count > 0)
         free(list->of[--list->count].block);
-    list->device = NULL;
 }

@@ -31,14 +31,12 @@ bool requirements_expand(const struct user *user, struct request *request, struc
 
 /* Those of a request's operators, in order, on a device. */
 struct requirements_list {
-    const struct device *device; /* NULL: they are not known yet */
     uint32_t count;
     struct requirements of[CHAIN_LINKS]; /* not cleared for each job */
 };
 
-void requirements_begin(struct requirements_list *list);
-/* Unless the list has them already. Fills in the types of resident operands, and the sources of
- * links. False with the failure set: the request could never be run. Free memory is not checked. */
+/* Fills in the types of resident operands, and the sources of links. False with the failure set:
+ * the request could never be run. Free memory is not checked. Free the list in either case. */
 bool requirements_find(const struct user *user, const struct device *device,
                        struct request *request, struct requirements_list *list,
                        struct failure *failure);

@@ -436,15 +436,12 @@ bool task_accept(struct client *client, struct request *request, const struct up
     struct jobs *jobs = client->jobs;
     struct user *user = client->user;
     struct device *device = NULL;
-    struct requirements_list needs;
     uint64_t relayed;
-    requirements_begin(&needs);
     if (admission_open(jobs, user, failure) && requirements_expand(user, request, failure))
-        device = placement_of_job(client, request, upload, &needs, &relayed, failure);
+        device = placement_of_job(client, request, upload, &relayed, failure);
     struct task *task = device ? new_task(jobs, user, request, failure) : NULL;
     if (!task) {
         USER_COUNT(user, ended[TASK_REFUSED], 1);
-        requirements_free(&needs);
         return false;
     }
     task->client = client;
@@ -462,9 +459,7 @@ bool task_accept(struct client *client, struct request *request, const struct up
     USER_COUNT(user, jobs, 1);
     jobs->tasks[TASK_WAITING]++;
 
-    const bool is_taken = admission_take(task, request, upload, &needs, failure);
-    requirements_free(&needs);
-    if (!is_taken) {
+    if (!admission_take(task, request, upload, failure)) {
         task->status = failure->code;
         list_remove(&task->client_link); /* its answer is the caller's */
         task->client = NULL;
