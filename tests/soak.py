@@ -279,6 +279,8 @@ class Killer(threading.Thread):
         if nodes and self.random.random() < 0.15:
             return self.end_node(self.random.choice(nodes))
         found = self.processes()
+        if not found:
+            return
         pid, name = self.random.choice(found)
         try:
             if name != "fdserver" and self.random.random() < 0.5:

@@ -1,10 +1,19 @@
 #include "server/devices/device_copy.h"
 #include "server/devices/group_run.h"
 
-/* Which ghost planes have come is unknown: none count. */
-static void fail_exchange(struct group_run *run)
+/* Has a member no memory for an array? */
+static bool is_refused(const struct group_run *run)
 {
-    group_run_fail(run, STATUS_OUT_OF_MEMORY);
+    bool is = false;
+    for (int i = 0; i < RUN_ARRAYS; i++)
+        is = is || (run->array[i] && field_is_refused(run->array[i]));
+    return is;
+}
+
+/* Which ghost planes have come is unknown: none count. */
+static void fail_exchange(struct group_run *run, enum status status)
+{
+    group_run_fail(run, status);
     for (int i = 0; i < RUN_INPUTS; i++)
         if (group_run_input(run, i))
             group_run_input(run, i)->parts->ghosts = 0;
@@ -16,7 +25,7 @@ static void on_exchanged(void *context, bool ok)
     run->under_way--;
     run->awaited--;
     if (!ok)
-        fail_exchange(run);
+        fail_exchange(run, is_refused(run) ? STATUS_OUT_OF_MEMORY : STATUS_DEVICE_LOST);
     group_settle(run->device);
 }
 
@@ -29,7 +38,7 @@ void group_exchange_part(struct group_run *run, struct field *from, uint64_t at,
     if (!device_copy_begin(&copy, from, at, to, there, bytes, on_exchanged, run)) {
         run->under_way--;
         run->awaited--;
-        fail_exchange(run);
+        fail_exchange(run, STATUS_OUT_OF_MEMORY);
     }
 }
 
