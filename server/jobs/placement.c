@@ -94,16 +94,14 @@ static struct device *cheapest(const struct demand *demand,
     return best;
 }
 
-/* The group, for an array or a job that can be cut and that the device could never hold; else the
+/* The group, for an array or a job that it can cut and that the device could never hold; else the
  * device. */
 static struct device *group_if_larger(const struct demand *demand, struct device *device,
-                                      const struct array_type *type)
+                                      bool can_cut)
 {
     struct device *group = device->devices->group;
     const uint64_t bytes = demand->new_bytes + demand->result_bytes + copied_bytes(demand, device);
-    return group && !field_fits(device, bytes) && group_cuts(group, type) && !refuses(group, demand)
-               ? group
-               : device;
+    return can_cut && !field_fits(device, bytes) && !refuses(group, demand) ? group : device;
 }
 
 /* A node that has not joined may never do so, and one that leaves takes nothing new: nothing waits
@@ -154,7 +152,9 @@ struct device *placement_of_array(struct client *client, const struct array_type
     demand.new_bytes = type->bytes;
     if (home && home->state == DEVICE_READY && !home->leaving && !refuses(home, &demand))
         return home;
-    struct device *device = group_if_larger(&demand, cheapest(&demand, home_cost), type);
+    const struct device *group = client->jobs->devices->group;
+    struct device *device =
+        group_if_larger(&demand, cheapest(&demand, home_cost), group && group_cuts(group, type));
     struct device_user *part =
         is_there(device, failure) ? user_part(client->user, device->number, failure) : NULL;
     if (!home && part && !device->group) {
@@ -377,8 +377,7 @@ static struct device *choose(struct client *client, const struct request *reques
         return cheapest(demand, is_put ? bytes_cost : wait_cost);
     if (is_put)
         return demand->count ? demand->read[0]->device : placement_of_array(client, type, failure);
-    struct device *device = cheapest(demand, finish_cost);
-    return can_cut ? group_if_larger(demand, device, type) : device;
+    return group_if_larger(demand, cheapest(demand, finish_cost), can_cut);
 }
 
 struct device *placement_of_job(struct client *client, const struct request *request,
