@@ -24,7 +24,6 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "lib"), str(HERE / "service")]
-LOST = {"DEVICE_LOST", "FIELD_LOST"}
 CASES = 40
 TRACED = 200  # events that are shown with a fault
 
@@ -45,8 +44,8 @@ OPTIONS = parsed()
 os.environ["FDSERVER_BUILD"] = OPTIONS.build
 import numpy  # noqa: E402
 import pytest  # noqa: E402
-from fdtest import Client, Daemon, FdError, Region, eventually  # noqa: E402
-from test_nodes import children  # noqa: E402
+from fdtest import Client, Daemon, FdError, Region, bits, emptied_client, eventually, jobs_under_way  # noqa: E402
+from test_nodes import LOST, children  # noqa: E402
 
 
 class Case:
@@ -54,37 +53,26 @@ class Case:
 
     def __init__(self, reference, rng):
         shape = (rng.randrange(52, 130), rng.randrange(8, 60), rng.randrange(8, 70))
-        self.random = numpy.random.default_rng(rng.randrange(1 << 32))
-        self.dtype = rng.choice(["f4", "f8"])
-        self.f = self.random.standard_normal(shape).astype(self.dtype)
-        self.arrays = {}
+        random_array = numpy.random.default_rng(rng.randrange(1 << 32)).standard_normal(shape)
+        self.f = random_array.astype(rng.choice(["f4", "f8"]))
         sides = rng.choice(["periodic", {"z": {"value": 0.5}}, {"z": "mirror"}, {"z": {"derivative": 1}}])
-        kind = rng.choice(["laplacian", "derivative", "gradient", "diffusion", "rk4", "adi", "field", "stencil", "chain"])
-        self.method, self.params = "diffusion", {"boundary": sides, "accuracy": rng.choice([2, 4, 8])}
         steps = rng.choice([3, 20, 100])
-        if kind == "laplacian":
-            self.method = kind
-        elif kind == "derivative":
-            self.method, self.params = kind, self.params | {"axis": rng.choice("xyz"), "order": rng.choice([1, 2])}
-        elif kind == "gradient":
-            self.method = kind
-        elif kind == "diffusion":
-            self.params |= {"cfl": 0.4, "steps": steps}
-        elif kind == "rk4":
-            self.params |= {"cfl": 0.4, "steps": steps, "scheme": "rk4"}
-        elif kind == "adi":
-            self.params = {"boundary": sides, "dt": 1.5, "steps": 1 + steps // 10, "scheme": "adi"}
-        elif kind == "field":
-            self.arrays["diffusivity"] = numpy.exp(self.f)
-            self.params |= {"cfl": 0.4, "steps": steps, "accuracy": 2}
-        elif kind == "stencil":
-            self.method = kind
-            self.params = {"boundary": sides, "accuracy": 2, "steps": 5, "weights": [0.5, 0.25, -1],
-                           "offsets": [[0, 0, 0], [2, 0, 1], [-3, 1, 0]]}
-        else:
-            self.method, self.params = kind, {"repeat": 3, "ops": [
-                {"op": "laplacian", "accuracy": 2, "out": "l"}, {"op": "gradient", "f": "l", "out": "g"},
-                {"op": "divergence", "f": "g"}]}
+        given = {"boundary": sides, "accuracy": rng.choice([2, 4, 8])}
+        stepped = given | {"cfl": 0.4, "steps": steps}
+        self.method, self.params, arrays = rng.choice([
+            ("laplacian", given, []),
+            ("gradient", given, []),
+            ("derivative", given | {"axis": rng.choice("xyz"), "order": rng.choice([1, 2])}, []),
+            ("diffusion", stepped, []),
+            ("diffusion", stepped | {"scheme": "rk4"}, []),
+            ("diffusion", stepped | {"accuracy": 2}, ["diffusivity"]),
+            ("diffusion", {"boundary": sides, "dt": 1.5, "steps": 1 + steps // 10, "scheme": "adi"}, []),
+            ("stencil", {"boundary": sides, "accuracy": 2, "steps": 5, "weights": [0.5, 0.25, -1],
+                         "offsets": [[0, 0, 0], [2, 0, 1], [-3, 1, 0]]}, []),
+            ("chain", {"repeat": 3, "ops": [{"op": "laplacian", "accuracy": 2, "out": "l"},
+                                            {"op": "gradient", "f": "l", "out": "g"},
+                                            {"op": "divergence", "f": "g"}]}, [])])
+        self.arrays = {name: numpy.exp(self.f) for name in arrays}
         self.expected = bits(reference.out(self.method, **self.given(self.f, self.arrays)))
 
     def given(self, f, arrays):
@@ -107,10 +95,6 @@ class Connection(Client):
 
     def is_within_an_answer(self):
         return self.received > self.unpacker.tell()
-
-
-def bits(result):
-    return [a.tobytes() for a in (result.values() if isinstance(result, dict) else [result])]
 
 
 class Trace:
@@ -318,14 +302,12 @@ def descriptors(pid):
 def settle(daemon, cases, devices, descriptors_before):
     """All devices serve again, and the server holds what it held before."""
     eventually(daemon.answers, "all devices are ready")
-    with Client(daemon.path) as client:
+    with emptied_client(daemon) as client:
         for name in devices:
             case = cases[0]
             if bits(client.out(case.method, placement=name, **case.given(case.f, case.arrays))) != case.expected:
                 raise ValueError(f"{name}: wrong bits at the end")
-        client.free(*(field["field"] for field in client.call("list")["fields"]))
-        eventually(lambda: not any(d["fields_bytes"] for d in client.call("info")["devices"]), "devices without arrays")
-        eventually(lambda: client.call("stats")["totals"]["jobs"] == 0, "no job")
+        eventually(lambda: jobs_under_way(client.call("stats")) == 0, "no job")
     try:
         eventually(lambda: not descriptors(daemon.pid) - descriptors_before, "the front's descriptors as before")
     except pytest.fail.Exception as error:

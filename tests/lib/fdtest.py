@@ -532,6 +532,11 @@ def checked_connection(daemon, kind=Client):
         assert_serves(after)
 
 
+def bits(result):
+    """The bytes of each array of a result."""
+    return [a.tobytes() for a in (result.values() if isinstance(result, dict) else [result])]
+
+
 @contextlib.contextmanager
 def emptied_client(daemon):
     """A client whose fields are freed at the end; then no byte lies on any device."""

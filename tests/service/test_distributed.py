@@ -10,7 +10,7 @@ import time
 import numpy
 import pytest
 
-from fdtest import ENDLESS, ONE_DEVICE, Client, Daemon, FdError, MiB, Region, assert_serves, binary, emptied_client, eventually, sanitized, wave
+from fdtest import ENDLESS, ONE_DEVICE, Client, Daemon, FdError, MiB, Region, assert_serves, binary, bits, emptied_client, eventually, sanitized, wave
 
 GROUP = "distributed"
 FIRST, SECOND = ("host", "host:1") if ONE_DEVICE == "host" else ("cuda:0", "cuda:1")
@@ -44,10 +44,6 @@ def client(daemon):
 def distribute(client, array):
     """A distributed field of the array, as a job takes it."""
     return {"field": client.call("put", f=array, distribute=True)["field"]}
-
-
-def bits(result):
-    return [a.tobytes() for a in (result.values() if isinstance(result, dict) else [result])]
 
 
 def same(client, method, f, **params):
