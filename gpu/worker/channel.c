@@ -119,6 +119,7 @@ bool channel_queue_push(struct channel_queue *queue, const struct channel_messag
         return false;
     }
     struct channel_queued *item = &queue->items[queue->first + queue->count++];
+    queue->pushed++;
     item->block = block;
     item->block_bytes = block ? message->u.run.job.more.block_bytes : 0;
     item->descriptor = descriptor;

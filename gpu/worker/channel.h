@@ -322,8 +322,8 @@ uint32_t channel_complete(struct channel_message *to, const struct channel_messa
 bool channel_is_whole(const struct channel_message *message, uint32_t bytes);
 
 /* Messages on their way out, in order: senders queue them here, and one flush a
- * turn of the loop sends all of it in few packets. Grows as needed: each end's orders are bounded
- * by the jobs and slabs of the front. */
+ * turn of the loop sends all of it in few packets. Grows as needed: each end's records are bounded
+ * by the jobs and slabs of the front (device_array()). */
 struct channel_queue {
     struct channel_queued {
         struct channel_message message;
@@ -332,6 +332,7 @@ struct channel_queue {
         int descriptor;       /* −1, or owned */
     } * items;
     uint32_t first, count, capacity;
+    uint64_t pushed; /* so many ever; the last `count` of them have not been sent */
 };
 /* Keep a message. A RUN's block, of job.more.block_bytes, stays as it is until the RUN has been
  * sent or the queue is freed; else NULL. A descriptor ≥ 0 is taken over, and closed once it is

@@ -42,7 +42,8 @@ static struct worker worker;
 
 static struct {
     struct channel_inbox orders;
-    bool busy_polls; /* for completions and orders, before it blocks */
+    bool busy_polls;   /* for completions and orders, before it blocks */
+    uint64_t alive_us; /* when it last said that it takes orders, or had taken all */
 } loop;
 
 /* --- beginning and end --- */
@@ -252,12 +253,14 @@ static bool take_completions(void)
 }
 
 /* Take the orders that have come; a packet to its end. Were there any? The plan of a job with many
- * coordinates may take a second, and a ping may stand behind many such jobs: it is answered before
- * its turn, so that the front does not take this worker for one that hangs. */
+ * coordinates may take a second, and a ping may stand behind many such jobs, or behind very many
+ * orders: it is answered before its turn, so that the front does not take this worker for one that
+ * hangs. */
 static bool take_orders(void)
 {
     const bool serves = worker.open; /* else READY is what the front waits for */
-    const uint64_t until_us = clock_us() + ORDERS_US;
+    const uint64_t begun_us = clock_us(), until_us = begun_us + ORDERS_US;
+    bool all = false;
     int i;
     for (i = 0; (i < ORDERS_AT_ONCE && clock_us() < until_us) || channel_inbox_holds(&loop.orders);
          i++) {
@@ -269,12 +272,18 @@ static bool take_orders(void)
             end_worker();
         if (result == CHANNEL_BROKEN)
             worker_broken("a packet that is not whole records of version", CHANNEL_VERSION);
-        if (result == CHANNEL_AGAIN)
+        all = result == CHANNEL_AGAIN;
+        if (all)
             break;
         take_order(&message, descriptor);
     }
-    if (serves && clock_us() >= until_us)
+    if (all)
+        loop.alive_us = begun_us;
+    const uint64_t now_us = clock_us();
+    if (serves && now_us - loop.alive_us >= ORDERS_US) {
         worker_answer(&worker, &(struct channel_message){.type = CHANNEL_ALIVE});
+        loop.alive_us = now_us;
+    }
     return i > 0;
 }
 

@@ -205,9 +205,9 @@ bool communicator_withdraw(struct passage *passage)
     return true;
 }
 
-static struct channel_stretch stretch(const struct field *field, uint64_t offset, uint64_t bytes)
+static struct channel_stretch stretch(struct field *field, uint64_t offset, uint64_t bytes)
 {
-    return (struct channel_stretch){.array = field->array, .offset = offset, .bytes = bytes};
+    return (struct channel_stretch){.array = device_array(field), .offset = offset, .bytes = bytes};
 }
 
 static void order(const struct communicator *c, struct exchange *exchange)

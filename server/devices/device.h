@@ -37,6 +37,8 @@ struct order {
     struct order *next_running; /* in its bucket of the device */
     struct task *task;          /* of this user: */
     struct user *user;
+    int priority;         /* its task's, and */
+    uint64_t arrival;     /* when that came: for the turns of its parts on a group's members */
     bool is_short;        /* else it goes alone, and must not hold up its user's others meanwhile */
     struct record record; /* in its user's send window */
     bool stopped;         /* while it waited there */
@@ -200,9 +202,12 @@ bool device_pass(struct device *device, const struct channel_message *message, i
 /* Kill a worker that hangs; another is started once it has exited. */
 void device_give_up(struct device *device, const char *why);
 
-/* Orders to the worker; see gpu/worker/channel.h for their rules. */
-void device_allocate(struct device *device, const struct field *field);
-void device_release(struct device *device, const struct field *field);
+/* The array's number on the channel, for a record that goes out now: the worker is told of an array
+ * before the first record that uses it, and of no other. So what it is told is bounded by orders
+ * and copies, however many arrays are made and freed unused. NULL: 0. */
+uint64_t device_array(struct field *field);
+/* Its last reference is gone: the worker releases it, if it knows of it. */
+void device_release(const struct field *field);
 
 /* Copy `bytes` from the slab to the array at `offset`, or from there. Meanwhile the slab is the
  * worker's, and the field is referenced. An upload ends with the release of the slab, a download

@@ -129,8 +129,6 @@ static struct field *new_field(struct device *device, struct user *user,
     field->references = 1;
     list_push(&device->arrays, &field->device_link);
     charge(field, 1);
-    if (!device->group)
-        device_allocate(device, field);
     return field;
 }
 
@@ -306,8 +304,7 @@ void field_release(struct field *field)
         return;
     list_remove(&field->device_link);
     if (!field->lost) {
-        if (!field->device->group)
-            device_release(field->device, field);
+        device_release(field);
         uncharge(field);
     }
     if (field->parts)

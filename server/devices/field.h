@@ -46,7 +46,7 @@ struct field {
     struct list device_link; /* in its device's list of arrays */
     struct user *user;
     struct device *device;
-    uint64_t array; /* its number on the channel */
+    uint64_t array; /* its number on the channel (device_array()) */
     struct array_type type;
     struct field_memory memory;
     struct field_parts *parts; /* on a group; owned. NULL: it is on one device */
@@ -57,6 +57,7 @@ struct field {
     struct region_use source; /* from there the worker copies to it; … */
     struct list operand_link; /* … meanwhile in the device's list of operands, … */
     struct field *whole;      /* … as a part of that array, or all of it; referenced */
+    bool allocated;           /* its worker has been told of it */
     bool lost;                /* with its worker */
     bool torn;                /* a job that wrote it was stopped half-way */
     bool resident;            /* it has, or has had, an id: no longer an array of a job */
@@ -74,7 +75,7 @@ struct access {
 };
 
 /* A new array of `type` for the user on the device, with one reference: charged to the user, the
- * device and the queue, and ordered from the worker. NULL, before anything is allocated, where one
+ * device and the queue. NULL, before anything is allocated, where one
  * of them has no room: OVER_BUDGET, of the queue QUEUE_FULL, or TOO_LARGE where it never will have;
  * with need and limit. */
 struct field *field_new(struct device *device, struct user *user, const struct array_type *type,

@@ -15,7 +15,7 @@ void device_copy_operand(struct field *field, const struct region_use *use)
         list_push(&part->device->operands, &part->operand_link);
         const struct channel_message message = {
             .type = CHANNEL_UPLOAD,
-            .u.copy = {.array = part->array,
+            .u.copy = {.array = device_array(part),
                        .offset = there,
                        .region = use->region->number,
                        .arena_offset = part->source.offset,

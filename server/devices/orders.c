@@ -20,27 +20,36 @@ static void tell(struct device *device, struct channel_message message)
     device_tell(device, &message, NULL);
 }
 
-void device_allocate(struct device *device, const struct field *field)
+uint64_t device_array(struct field *field)
 {
-    tell(device, (struct channel_message){.type = CHANNEL_ALLOCATE,
-                                          .u.allocate = {.array = field->array,
-                                                         .bytes = field->type.bytes,
-                                                         .owner = field->user->uid,
-                                                         .exportable = field_is_exported(field)}});
+    if (!field)
+        return 0;
+    if (!field->allocated)
+        tell(field->device,
+             (struct channel_message){.type = CHANNEL_ALLOCATE,
+                                      .u.allocate = {.array = field->array,
+                                                     .bytes = field->type.bytes,
+                                                     .owner = field->user->uid,
+                                                     .exportable = field_is_exported(field)}});
+    field->allocated = true;
+    return field->array;
 }
 
-void device_release(struct device *device, const struct field *field)
+void device_release(const struct field *field)
 {
-    tell(device, (struct channel_message){.type = CHANNEL_RELEASE, .u.job.id = field->array});
+    if (field->allocated)
+        tell(field->device,
+             (struct channel_message){.type = CHANNEL_RELEASE, .u.job.id = field->array});
 }
 
 static void send_copy(struct device *device, const struct slab *slab)
 {
     const struct arena *arena = &device->devices->arena;
     link_rate_begin(&device->rate, uv_hrtime());
-    struct channel_message message = {
-        .type = slab->goes_up ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD,
-        .u.copy = {.array = slab->part->array, .offset = slab->part_offset, .bytes = slab->bytes}};
+    struct channel_message message = {.type = slab->goes_up ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD,
+                                      .u.copy = {.array = device_array(slab->part),
+                                                 .offset = slab->part_offset,
+                                                 .bytes = slab->bytes}};
     if (slab->mailbox) {
         message.u.copy.region = slab->mailbox->region;
         message.u.copy.arena_offset = mailbox_offset(slab);
@@ -69,14 +78,32 @@ static struct send_window *window_of(const struct device *device, const struct u
     return &user->part[device->number]->window;
 }
 
+static void send_cancel(struct device *device, const struct order *order)
+{
+    tell(device, (struct channel_message){.type = CHANNEL_CANCEL, .u.job.id = order->id});
+}
+
 /* Send what the user's window lets go. */
 static void send_some(struct device *device, struct send_window *window, uint64_t now_ns)
 {
-    for (struct record *record; (record = send_window_next(window, &device->contention, now_ns));)
+    for (struct record *record; (record = send_window_next(window, &device->contention, now_ns));) {
+        struct order *order = LIST_ENTRY(record, struct order, record);
         if (record->is_order)
-            send_order(device, LIST_ENTRY(record, struct order, record));
+            send_order(device, order);
         else
             send_copy(device, LIST_ENTRY(record, struct slab, record));
+        record->position = device->queue.pushed;
+        if (record->is_order && order->stopped)
+            send_cancel(device, order);
+    }
+}
+
+/* Only then may it be answered. A node that answers what it was not sent would have memory that is
+ * still to be sent to it used for something else. */
+static bool was_sent(const struct device *device, const struct record *record)
+{
+    return list_empty(&record->link) &&
+           record->position <= device->queue.pushed - device->queue.count;
 }
 
 static void queue_record(struct device *device, const struct user *user, struct record *record)
@@ -131,11 +158,6 @@ void device_download(struct field *field, uint64_t offset, struct slab *slab, ui
     copy(field, offset, slab, bytes);
 }
 
-static uint64_t number(const struct field *field)
-{
-    return field ? field->array : 0;
-}
-
 /* Where the order with that id is in its bucket, or else the end of it. */
 static struct order **bucket_place(struct device *device, uint64_t id)
 {
@@ -145,12 +167,12 @@ static struct order **bucket_place(struct device *device, uint64_t id)
     return place;
 }
 
-/* The order with that id, which is with the worker no longer; NULL: there is none. */
+/* The order with that id, which is with the worker no longer; NULL: it was never there. */
 static struct order *take_back(struct device *device, uint64_t id)
 {
     struct order **place = bucket_place(device, id);
     struct order *order = *place;
-    if (!order || !list_empty(&order->record.link))
+    if (!order || !was_sent(device, &order->record))
         return NULL;
     *place = order->next_running;
     order->id = 0;
@@ -181,14 +203,14 @@ static void send_run(struct device *device, const struct order *order)
     run->own = order->own;
     run->leg = order->leg;
     for (int i = 0; i < AXIS_COUNT; i++) {
-        run->in[i] = number(order->in[i]);
-        run->out[i] = number(order->out[i]);
-        run->scratch[i] = number(order->scratch[i]);
+        run->in[i] = device_array(order->in[i]);
+        run->out[i] = device_array(order->out[i]);
+        run->scratch[i] = device_array(order->scratch[i]);
         run->from[i] = place_of(order->in_place, i);
         run->to[i] = place_of(order->out_place, i);
     }
     for (int i = 0; i < OPERANDS; i++)
-        run->operand[i] = number(order->operand[i]);
+        run->operand[i] = device_array(order->operand[i]);
     kernels_use(device, order->user, order->job, order->block);
     device_tell(device, &message, order->block);
 }
@@ -201,9 +223,9 @@ static void measure(struct device *device, const struct order *order)
         order->in[0] == order->out[0] ? sizeof(struct measured) : dtype_element_bytes(type->dtype);
     tell(device, (struct channel_message){.type = CHANNEL_MEASURE,
                                           .u.measure = {.id = order->id,
-                                                        .array = number(order->in[0]),
-                                                        .other = number(order->in[1]),
-                                                        .result = number(order->out[0]),
+                                                        .array = device_array(order->in[0]),
+                                                        .other = device_array(order->in[1]),
+                                                        .result = device_array(order->out[0]),
                                                         .ahead = order->ahead,
                                                         .behind = order->behind,
                                                         .points = bytes / of,
@@ -214,10 +236,10 @@ static void measure(struct device *device, const struct order *order)
 static void copy_region(struct device *device, enum channel_type type, const struct order *order,
                         const struct region_use *use)
 {
-    const struct field *field = order->in[0];
+    struct field *field = order->in[0];
     tell(device, (struct channel_message){
                      .type = type,
-                     .u.copy = {.array = field->array,
+                     .u.copy = {.array = device_array(field),
                                 .offset = order->ahead,
                                 .region = use->region->number,
                                 .arena_offset = use->offset,
@@ -232,16 +254,15 @@ static void send_order(struct device *device, const struct order *order)
     else if (order->kind == ORDER_MEASURE)
         measure(device, order);
     else if (order->kind == ORDER_EXPORT)
-        tell(device, (struct channel_message){.type = CHANNEL_EXPORT,
-                                              .u.exported = {.id = order->id,
-                                                             .array = number(order->in[0]),
-                                                             .other = number(order->scratch[0])}});
+        tell(device,
+             (struct channel_message){.type = CHANNEL_EXPORT,
+                                      .u.exported = {.id = order->id,
+                                                     .array = device_array(order->in[0]),
+                                                     .other = device_array(order->scratch[0])}});
     else if (order->kind == ORDER_READ)
         copy_region(device, CHANNEL_UPLOAD, order, order->in_place);
     else
         copy_region(device, CHANNEL_DOWNLOAD, order, order->out_place);
-    if (order->stopped)
-        tell(device, (struct channel_message){.type = CHANNEL_CANCEL, .u.job.id = order->id});
 }
 
 void device_order(struct device *device, struct order *order)
@@ -262,7 +283,7 @@ void device_cancel(struct device *device, struct order *order)
 {
     order->stopped = true;
     if (!device->group && list_empty(&order->record.link))
-        tell(device, (struct channel_message){.type = CHANNEL_CANCEL, .u.job.id = order->id});
+        send_cancel(device, order);
 }
 
 void device_settle_copies(struct field *field)
@@ -364,7 +385,7 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
     struct slab *slab = tag & TAG_SLOT            ? mailbox_slot(device, tag & ~TAG_SLOT)
                         : tag < arena->slab_count ? &arena->slabs[tag]
                                                   : NULL;
-    if (!slab || !slab->copying || slab->part->device != device || !list_empty(&slab->record.link))
+    if (!slab || !slab->copying || slab->part->device != device || !was_sent(device, &slab->record))
         return false;
     link_rate_end(&device->rate, slab->bytes, uv_hrtime());
     answered(device, slab->field->user, &slab->record);

@@ -21,8 +21,9 @@ enum {
 /* One that the worker answers. */
 struct record {
     struct list link;
-    int64_t cost_ns; /* 0: it delays nobody */
-    bool is_order;   /* a struct order's; else a struct slab's */
+    int64_t cost_ns;   /* 0: it delays nobody */
+    uint64_t position; /* in the device's queue, once it is there (struct channel_queue) */
+    bool is_order;     /* a struct order's; else a struct slab's */
 };
 
 /* A user's to one device. */

@@ -1,6 +1,8 @@
 """The memory of the front that clients can occupy, and its report to them."""
 
 import json
+import os
+import signal
 import subprocess
 
 import fdclient
@@ -65,6 +67,32 @@ def test_replies_that_nobody_reads():
         assert_serves(client)
         daemon.close_clients()
         eventually(lambda: held(client) <= before, "all of it given back")
+
+
+def test_arrays_that_are_announced_and_dropped():
+    """A notification of no method announces arrays and sends none of their bytes. The worker, which is stopped
+    meanwhile, is told of none of them: neither does the front grow, nor is the worker's silence then its end."""
+    with Daemon("--device", "host") as daemon, Client(daemon.path) as client:
+        kept = client.call("put", f=wave(8))["field"]
+        device = client.call("info")["devices"][0]
+        announced = {str(i): array_map((4 * MiB + i,)) for i in range(24)}
+        one, flood = daemon.client(), msgpack.packb([2, "", [announced]]) * 200
+        rss = memory_bytes(daemon.pid, "VmRSS")
+        os.kill(device["pid"], signal.SIGSTOP)
+        try:
+            for _ in range(50):
+                one.send_bytes(flood)
+            assert one.call("ping") == {}
+        finally:
+            os.kill(device["pid"], signal.SIGCONT)
+        assert memory_bytes(daemon.pid, "VmRSS") - rss < 8 * MiB
+        assert (client.get(kept) == wave(8)).all()
+        assert client.call("info")["devices"][0]["generation"] == device["generation"]
+
+
+def array_map(shape):
+    """An array whose bytes come in pieces, of which the first is empty and the others never come."""
+    return {"nd": True, "type": "<f4", "kind": "", "shape": list(shape), "data": [b""]}
 
 
 def test_numbers_of_messages_that_do_not_end():

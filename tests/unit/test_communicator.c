@@ -26,6 +26,11 @@ void device_tell(struct device *to, const struct channel_message *message, const
     told[to->number][tells[to->number]++] = *message;
 }
 
+uint64_t device_array(struct field *field)
+{
+    return field->array;
+}
+
 void device_give_up(struct device *of, const char *why)
 {
     given_up[of->number]++;
