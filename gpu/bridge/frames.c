@@ -113,6 +113,15 @@ bool frames_waiting(const struct frames_out *out)
     return out->count || out->at < out->end;
 }
 
+bool frames_answered_early(struct frames_out *out, const struct channel_message *answer)
+{
+    uint8_t *rest;
+    uint32_t i = out->count && piece_at(&out->items[out->first], out->sent, &rest) == 0;
+    while (i < out->count && !payload_is_answer(answer, &out->items[out->first + i].record))
+        i++;
+    return i < out->count;
+}
+
 /* --- in --- */
 
 /* Its head, or its record, has come. */

@@ -53,6 +53,8 @@ bool frames_push(struct frames_out *out, const struct channel_message *record, u
  * it is closed. */
 bool frames_send(struct frames_out *out, struct stream *stream, bool *moved);
 bool frames_waiting(const struct frames_out *out);
+/* Is it the answer to a record that has not been sent whole? */
+bool frames_answered_early(struct frames_out *out, const struct channel_message *answer);
 
 /* MORE: it is not whole yet, and more of it may be there, but FRAMES_AT_ONCE were taken. */
 enum frames_result { FRAMES_NONE, FRAMES_MORE, FRAMES_ONE, FRAMES_CLOSED, FRAMES_BROKEN };

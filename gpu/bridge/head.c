@@ -182,10 +182,13 @@ static void take_frame(struct frame *frame)
     case CHANNEL_REFUSED:
         make_printable(record->u.refused.text, sizeof record->u.refused.text);
         break;
-    case CHANNEL_FAILED:
     case CHANNEL_COPIED:
+    case CHANNEL_FINISHED: /* else the memory of what is still to be sent would be others' */
+        if (frames_answered_early(&bridge.out, record))
+            bridge_end(EXIT_FAILURE, "an answer to what was not sent");
+        break;
+    case CHANNEL_FAILED:
     case CHANNEL_PROGRESS:
-    case CHANNEL_FINISHED:
     case CHANNEL_PONG:
     case CHANNEL_MAPPED:
     case CHANNEL_LEAVING:

@@ -127,9 +127,15 @@ static bool find_places(const struct job *job, const struct place place[AXIS_COU
     return found;
 }
 
+/* Of a COPIED or FINISHED. */
+static uint64_t id_of(const struct channel_message *answer)
+{
+    return answer->type == CHANNEL_COPIED ? answer->u.copy.tag : answer->u.job.id;
+}
+
 static struct due *find_due(const struct channel_message *record)
 {
-    const uint64_t id = record->type == CHANNEL_COPIED ? record->u.copy.tag : record->u.job.id;
+    const uint64_t id = id_of(record);
     LIST_EACH (struct due, due, &dues, link)
         if (due->type == record->type && due->id == id)
             return due;
@@ -156,6 +162,22 @@ bool payload_of(const struct channel_message *record, struct payload *payload)
     }
 }
 
+static uint16_t answer_of(const struct channel_message *record, uint64_t *id)
+{
+    const bool copies = record->type == CHANNEL_UPLOAD || record->type == CHANNEL_DOWNLOAD;
+    *id = copies                            ? record->u.copy.tag
+          : record->type == CHANNEL_RUN     ? record->u.run.id
+          : record->type == CHANNEL_MEASURE ? record->u.measure.id
+                                            : 0;
+    return copies ? CHANNEL_COPIED : *id ? CHANNEL_FINISHED : 0;
+}
+
+bool payload_is_answer(const struct channel_message *answer, const struct channel_message *record)
+{
+    uint64_t id;
+    return answer->type == answer_of(record, &id) && id == id_of(answer);
+}
+
 static bool add_due(const struct channel_message *record, const struct payload *payload)
 {
     if (payload_bytes(payload) == 0)
@@ -163,10 +185,9 @@ static bool add_due(const struct channel_message *record, const struct payload *
     struct due *due = malloc(sizeof *due);
     if (!due)
         return false;
-    const bool copies = record->type == CHANNEL_DOWNLOAD;
-    *due = (struct due){.id = copies ? record->u.copy.tag : record->u.run.id,
-                        .type = copies ? CHANNEL_COPIED : CHANNEL_FINISHED,
-                        .payload = *payload};
+    due->type = answer_of(record, &due->id);
+    due->payload = *payload;
+    due->link = (struct list){0};
     list_push(&dues, &due->link);
     return true;
 }

@@ -34,6 +34,9 @@ bool payload_is_mailbox(uint64_t region, uint64_t bytes);
 /* The payload of a record. False: it names memory that is not there. */
 bool payload_of(const struct channel_message *record, struct payload *payload);
 
+/* Does a COPIED or FINISHED answer that record? */
+bool payload_is_answer(const struct channel_message *answer, const struct channel_message *record);
+
 /* Remember what a DOWNLOAD or RUN is going to write, and forget it with its COPIED or FINISHED, and
  * a region that the worker could not map with its MAPPED; of other records it does nothing. False:
  * no memory, or a place that is not there. */
