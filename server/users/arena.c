@@ -50,10 +50,33 @@ void arena_close(struct arena *arena)
     arena->slabs = NULL;
 }
 
-static bool may_take(const struct arena *arena, const struct user *user, enum share share,
-                     uint32_t count)
+static bool is_empty(const struct slab_queue *queue)
+{
+    for (int i = 0; i < SLABS_AT_ONCE; i++)
+        if (!list_empty(&queue->waiting[i]))
+            return false;
+    return true;
+}
+
+/* Of the users who wait and hold none, the one who was served least recently; NULL: there is none.
+ */
+static const struct user *first_without(struct arena *arena, enum share share)
+{
+    LIST_EACH (struct slab_queue, queue, &arena->queues[share], link)
+        if (!queue->user->slabs[share] && !is_empty(queue))
+            return queue->user;
+    return NULL;
+}
+
+/* While a user who holds none waits for several, nobody else takes any: else users who each need
+ * one would take every slab that is released. */
+static bool may_take(struct arena *arena, const struct user *user, enum share share, uint32_t count)
 {
     const uint32_t left = arena->total[share] - arena->taken[share];
+    const struct user *without = first_without(arena, share);
+    const bool has_turn = user == arena->woken && !user->slabs[share];
+    if (without && without != user && !has_turn)
+        return false;
     if (count == 1 && left && !user->slabs[share])
         return true; /* also the last one */
     return reserve_shares(left, user->slabs[share], count);
@@ -81,7 +104,7 @@ bool arena_take(struct arena *arena, struct user *user, enum share share, uint32
 }
 
 /* The first to come of those of the queue's waiters that can go on; NULL: none can. */
-static struct slab_waiter *first_ready(const struct arena *arena, struct slab_queue *queue,
+static struct slab_waiter *first_ready(struct arena *arena, struct slab_queue *queue,
                                        enum share share)
 {
     struct slab_waiter *first = NULL;
@@ -91,14 +114,6 @@ static struct slab_waiter *first_ready(const struct arena *arena, struct slab_qu
             first = waiter;
     }
     return first;
-}
-
-static bool is_empty(const struct slab_queue *queue)
-{
-    for (int i = 0; i < SLABS_AT_ONCE; i++)
-        if (!list_empty(&queue->waiting[i]))
-            return false;
-    return true;
 }
 
 /* The waiter to wake next, of users in turn. NULL: none can go on. */
@@ -128,8 +143,10 @@ static void serve_waiters(struct arena *arena)
     arena->serving = true;
     for (struct slab_waiter *waiter; (waiter = next_waiter(arena));) {
         list_remove(&waiter->link);
+        arena->woken = waiter->user;
         waiter->ready(waiter);
     }
+    arena->woken = NULL;
     arena->serving = false;
 }
 

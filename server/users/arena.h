@@ -3,7 +3,8 @@
  * the front is charged by memory.h.
  *
  * Uploads and replies have half each, so that neither can starve the other; users share each half
- * by reserve_shares(); a user who holds none may also have the last slab.
+ * by reserve_shares(). A user who holds none may also have the last slab, and nobody passes one who
+ * holds none and waits.
  */
 #pragma once
 
@@ -67,6 +68,7 @@ struct arena {
     struct list queues[SHARE_COUNT]; /* struct slab_queue, least recently served first */
     uint64_t arrivals;
     bool serving;
+    const struct user *woken; /* meanwhile: whose turn it is */
 };
 
 bool arena_open(struct arena *arena, uint64_t bytes);

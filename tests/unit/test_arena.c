@@ -210,6 +210,33 @@ TEST(a_release_looks_at_no_waiter_but_the_first, open_arena, close_arena)
     munmap(memory, WAITING * PAGE);
 }
 
+/* Users who need one slab at a time would otherwise take each that is released. */
+TEST(a_user_who_needs_several_is_not_passed_over, open_arena, close_arena)
+{
+    enum { OTHERS = 40 };
+    struct user others[OTHERS] = {0};
+    struct slab *held[SLABS];
+    struct waiting several = {0};
+    uint32_t count = 0, releases = 0;
+    for (int i = 0; i < OTHERS; i++)
+        while (arena_take(&arena, &others[i], SHARE_UPLOAD, 1, &held[count]))
+            count++;
+    assert_int_equal(count, SLABS / 2);
+    wait_for(&several, &first, SLABS_AT_ONCE);
+    while (!several.calls && releases < 2 * SLABS) {
+        struct slab *slab = held[releases++ % count];
+        struct user *user = slab->user;
+        if (!user)
+            break;
+        arena_release(&arena, slab);
+        struct slab *another;
+        if (arena_take(&arena, user, SHARE_UPLOAD, 1, &another))
+            held[(releases - 1) % count] = another;
+    }
+    assert_int_equal(several.calls, 1);
+    assert_int_equal(releases, 2 * SLABS_AT_ONCE);
+}
+
 TEST(users_take_turns, open_arena, close_arena)
 {
     struct slab *slab;
