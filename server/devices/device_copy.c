@@ -19,9 +19,11 @@ static void free_if_unused(struct device_copy *copy)
     free(copy);
 }
 
-/* Take back the passages that no worker has been told of: the arrays may be others' from now on. */
+/* Take back the passages that no worker has been told of: the arrays may be others' from now on,
+ * and a task that they were awaited by may end, and forget this copy. */
 static void withdraw(struct device_copy *copy)
 {
+    copy->under_way++; /* until the end it keeps the copy */
     for (int i = 0; i < DEVICE_COPY_UNDER_WAY; i++) {
         struct passage *passage = &copy->passage[i];
         if (!communicator_withdraw(passage))
@@ -31,6 +33,7 @@ static void withdraw(struct device_copy *copy)
         copy->from->copies--;
         device_settle_copies(copy->from);
     }
+    copy->under_way--;
 }
 
 void device_copy_forget(struct device_copy *copy)
