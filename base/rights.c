@@ -112,6 +112,15 @@ void *rights_memory(const char *name, uint64_t bytes, int *memfd)
     return NULL;
 }
 
+void rights_unmap(void *memory, uint64_t bytes)
+{
+    enum { PIECE_BYTES = 8 << 20 };
+    for (uint64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        const uint64_t left = bytes - done;
+        munmap((uint8_t *)memory + done, left < PIECE_BYTES ? left : PIECE_BYTES);
+    }
+}
+
 bool rights_sealed(int descriptor, int seals, uint64_t bytes)
 {
     struct stat stat;

@@ -46,6 +46,9 @@ ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *d
 int rights_memfd(const char *name, uint64_t bytes);
 /* The same with its memory, mapped to be read and written; NULL with errno, and *memfd is −1. */
 void *rights_memory(const char *name, uint64_t bytes, int *memfd);
+/* Unmap what others may have mapped, too, in pieces: other threads' calls for memory wait for each
+ * call, and of shared memory a call takes some 40 ms for a GiB. */
+void rights_unmap(void *memory, uint64_t bytes);
 
 /* Is it a memfd of that size, which is not 0, with these seals (F_SEAL_SHRINK, …)? Then no access
  * to what was mapped of it faults. descriptor < 0: it is not. */

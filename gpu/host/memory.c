@@ -210,7 +210,7 @@ static struct {
 static void empty_shared(void *memory, uint64_t bytes)
 {
     madvise(memory, bytes, MADV_REMOVE);
-    munmap(memory, bytes);
+    rights_unmap(memory, bytes);
 }
 
 static void *run_leaver(void *unused)

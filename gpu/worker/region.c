@@ -72,7 +72,7 @@ static void map_region(const struct regions *regions, struct region *region)
     if (region->status == STATUS_OK)
         region->memory = memory;
     else
-        munmap(memory, region->bytes);
+        rights_unmap(memory, region->bytes);
 }
 
 static void unmap(const struct regions *regions, struct region *region)
@@ -82,7 +82,7 @@ static void unmap(const struct regions *regions, struct region *region)
     } else if (region->memory) {
         if (regions->backend->unpin)
             regions->backend->unpin(region->memory, region->bytes);
-        munmap(region->memory, region->bytes);
+        rights_unmap(region->memory, region->bytes);
     }
     free(region);
 }
