@@ -164,7 +164,8 @@ static void wait_for_turn(struct group_run *run, struct group_part *part)
     const struct order *order = &part->order;
     part->entry = (struct entry){
         .begin = begin_part,
-        .arrival = run->order->id,
+        .priority = run->order->priority,
+        .arrival = run->order->arrival,
         .cost_ns = order->job && !order->leg.to
                        ? schedule_estimate(flow, order->job) + schedule_plan(flow, order->job)
                        : schedule_copy(order->in[0]->type.bytes - order->ahead - order->behind)};

@@ -297,6 +297,8 @@ void op_order(const struct op *op, struct order *order)
                                     : task->kind == TASK_GET    ? ORDER_WRITE
                                     : task->kind == TASK_EXPORT ? ORDER_EXPORT
                                                                 : ORDER_RUN,
+                            .priority = task->entry.priority,
+                            .arrival = task->id,
                             .progress = task->progress && !task->is_chain,
                             .job = &op->job,
                             .block = op->block,

@@ -557,6 +557,18 @@ def test_cancel_and_hang_up(daemon, client, endless):
     assert_serves(client, distribute=True)
 
 
+def test_the_urgent_one_goes_first(client):
+    """On each member a distributed job has its turn by its priority, like a job of that device alone."""
+    running = client.send("diffusion", f=wave(64, 64), placement=FIRST, **ENDLESS)
+    eventually(lambda: client.call("stats")["queue"]["running"] > 0, "a job that runs")
+    usual = {client.send("diffusion", f=wave(128, 128), placement=FIRST, steps=3000, cfl=0.5, accuracy=2) for _ in range(24)}
+    urgent = client.send("diffusion", f=distribute(client, wave(256, 96, 96)), steps=14, cfl=0.3, accuracy=2, priority=100)
+    ended = [client.recv_any()[0] for _ in range(25)]
+    client.cancel(running)
+    assert set(ended) == usual | {urgent}
+    assert ended.index(urgent) < 12, "some of the others may be with the worker each time that it needs a turn"
+
+
 def test_a_field_larger_than_a_device_lies_in_subdomains():
     with Daemon("--device-memory", 4 * MiB, device=TWO) as daemon, daemon.client() as client:
         f = new_random((288, 32, 128))  # 4.5 MiB; 2.75 MiB on each device, half a MiB of ghost planes
