@@ -192,11 +192,19 @@ static void note_read(struct demand *demand, const struct field *field)
     note_bytes(demand, field->type.bytes);
 }
 
-/* Admission refuses a missing one. */
+/* NULL: it was lost, or there is none; admission tells of it. */
 static const struct field *field_of(const struct demand *demand, uint64_t id)
 {
     struct failure failure = {0};
     return field_find(demand->client->user, id, NULL, &failure);
+}
+
+/* The same of one that decides where the job goes: also one that was lost, of which admission can
+ * tell whether its device is there or not. */
+static const struct field *pinned_field_of(const struct demand *demand, uint64_t id)
+{
+    struct failure failure = {0};
+    return field_find_any(demand->client->user, id, NULL, &failure);
 }
 
 static void find_read(struct demand *demand, const struct array *array)
@@ -227,7 +235,7 @@ static bool find_written(struct demand *demand, const struct arrays *out, struct
     for (int i = 0; i < AXIS_COUNT; i++) {
         const struct array *array = &out->at[i];
         const struct field *field =
-            array->kind == ARRAY_FIELD ? field_of(demand, array->field) : NULL;
+            array->kind == ARRAY_FIELD ? pinned_field_of(demand, array->field) : NULL;
         if (array->kind == ARRAY_REGION)
             demand->region[demand->regions++] = array->region;
         if (!field)
@@ -390,7 +398,7 @@ struct device *placement_of_job(struct client *client, const struct request *req
         return NULL;
     const bool reads = request->method == METHOD_GET || request->method == METHOD_EXPORT;
     if (reads)
-        demand.pinned = field_of(&demand, request->field);
+        demand.pinned = pinned_field_of(&demand, request->field);
     if (request->method == METHOD_PUT)
         demand.result_bytes = 0;
     struct device *device = choose(client, request, &demand, failure);
