@@ -113,6 +113,7 @@ void message_fail(struct connection *connection, enum status status, const char 
     splitter_peek_msgid(&connection->splitter, SPLITTER_REQUEST, &msgid);
     failure_set(&failure, status, NULL, "%s", text);
     connection->close_when_sent = true;
+    bounds_release(connection); /* one that waits for them has this answer, and no other */
     upload_drop(&connection->upload);
     outbox_push_failure(&connection->outbox, msgid, NULL, &failure);
 }

@@ -260,7 +260,7 @@ static void lost(struct reply *reply)
         reply->task->outcome = TASK_FAILED;
     if (!all_here && started) /* half of it is out: nothing else can follow on this stream */
         outbox->broken = true;
-    if (snapshot && (all_here || started))
+    if (snapshot && (all_here || started || !reply->parts)) /* that tells of a field: to be freed */
         leave_task(reply);
     else if (snapshot)
         take_out(reply);
