@@ -19,7 +19,8 @@
  * offers that; arrays in memory from fdclient_alloc() are not copied at all. All others go over the
  * socket. In the environment, FDCLIENT_TRANSPORT=socket sends all arrays over the socket, and
  * FDCLIENT_TRANSPORT=region all through shared memory, or the job fails (results of "chain" and
- * "hessian" always come over the socket).
+ * "hessian" always come over the socket, and so do those of resident fields into memory that the
+ * library allocates).
  *
  * Threads: one client is used by one thread at a time; different clients are independent.
  * Errors: functions return true on success, else false with `error` filled (it may be NULL).
