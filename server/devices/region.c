@@ -93,12 +93,32 @@ void region_hang_up(struct region_owner *owner)
     owner->answers_due = 0;
 }
 
-/* Begin what the device was asked for, if it can be now: else at the next beat, or worker. */
+/* A worker maps one region after another, which for a large one takes seconds: so it has one of a
+ * user's at a time, and others wait for no more than that one. */
+static bool is_at_one(const struct device *device, const struct user *user)
+{
+    LIST_EACH (const struct mapping, mapping, &device->regions, link)
+        if (mapping->state == REGION_MAPPING && mapping->region->user == user)
+            return true;
+    return false;
+}
+
+/* Begin what the device was asked for, if it can be now: else after the user's one before it, at
+ * the next beat, or worker. */
 static void map(struct mapping *mapping)
 {
     if (mapping->device && mapping->region->allocated && mapping->state == REGION_UNMAPPED &&
-        mapping->device->state == DEVICE_READY && device_map(mapping->device, mapping->region))
+        mapping->device->state == DEVICE_READY &&
+        !is_at_one(mapping->device, mapping->region->user) &&
+        device_map(mapping->device, mapping->region))
         mapping->state = REGION_MAPPING;
+}
+
+static void map_next(struct device *device, const struct user *user)
+{
+    LIST_EACH (struct mapping, mapping, &device->regions, link)
+        if (mapping->state == REGION_UNMAPPED && mapping->region->user == user)
+            map(mapping);
 }
 
 /* Ask the device to map the region, if it was not yet. */
@@ -228,6 +248,7 @@ bool region_mapped(struct device *device, uint64_t number, enum status status)
     struct region *region = mapping->region;
     mapping->state = status == STATUS_OK ? REGION_MAPPED : REGION_LOST;
     mapping->loss = status;
+    map_next(device, region->user);
     if (region->registering && status == STATUS_OK) {
         region->registering = false;
         answer(region->owner, region->msgid, region, NULL);
