@@ -42,8 +42,8 @@ struct completion {
 struct backend {
     const char *kind;
     /* May a launch begin and end anywhere inside a pass, unless its plan is staged? Else from and
-     * to are multiples of plan->lines or, if the plan has one pass, lines that split_allows()
-     * takes. */
+     * to are multiples of plan->lines or, if the plan has one pass, the ends of a part
+     * (gpu/split.h). */
     bool splits_passes;
     /* The largest array, in bytes, that launches copy faster, from source and to target, than
      * upload and download do. 0: launches cannot copy. */

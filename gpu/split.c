@@ -40,15 +40,3 @@ struct split split_of(const struct plan *plan)
     split.reach += split.wraps; /* ENDPOINT: the last point is a repeat of the first */
     return split;
 }
-
-bool split_allows(const struct split *split, uint64_t from, uint64_t to)
-{
-    const uint64_t field = split->units * split->unit_lines;
-    if (from % field == 0 && to % field == 0)
-        return from < to;
-    const uint64_t begin = from % field, end = begin + (to - from);
-    if (from >= to || end > field || begin % (split->grain * split->unit_lines))
-        return false;
-    return end == field || (end % (split->grain * split->unit_lines) == 0 &&
-                            end / split->unit_lines + split->reach <= split->units);
-}

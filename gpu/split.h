@@ -1,6 +1,10 @@
 /* How one pass is split into parts, for copies that overlap with it and for kernels: in units along
  * the slowest axis that has more than one point (planes in 3D, rows in 2D), and in rows where these
- * are independent of each other. A field of one row is one unit. */
+ * are independent of each other. A field of one row is one unit.
+ *
+ * A part that a backend without splits_passes (backend.h) computes alone is of whole fields, or
+ * begins at a multiple of `grain` units and ends at one that is not nearer than `reach` to its
+ * field's end, or at that end. */
 #pragma once
 
 #include "numerics/plan.h"
@@ -25,10 +29,5 @@ struct split {
 };
 
 struct split split_of(const struct plan *plan);
-
-/* May a backend without splits_passes (backend.h) compute these lines of the first pass alone? They
- * are whole fields, or begin at a multiple of `grain` units and end at one that is not nearer than
- * `reach` to the field's end, or at that end. */
-bool split_allows(const struct split *split, uint64_t from, uint64_t to);
 
 __END_DECLS

@@ -48,8 +48,8 @@ struct geometry {
     struct plan part;
 };
 
-/* Of the lines [from, to) of a pass, as split_allows(), of one job or several on a device of so
- * many units. *geometry stays where it is. */
+/* Of the lines [from, to) of a pass, all or a part (gpu/split.h), of one job or several on a device
+ * of so many units. *geometry stays where it is. */
 void geometry_init(struct geometry *geometry, const struct plan *plan, uint64_t from, uint64_t to,
                    unsigned jobs, int slot, int units, cudaStream_t stream);
 

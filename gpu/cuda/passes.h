@@ -37,8 +37,8 @@ cudaError_t passes_load(int slot, const struct passes_constants *constants, cuda
 bool passes_take_own_planes(const struct plan *plan);
 
 /* Put the launches of 1 … PASSES_JOBS jobs of one plan, the same lines of each: whole passes or a
- * part of a plan's only one that split_allows(), on the stream, all in one where the kernels can;
- * the slot holds the plan. None writes what another reads or writes. units: multiprocessors. */
+ * part of a plan's only one (gpu/split.h), on the stream, all in one where the kernels can; the
+ * slot holds the plan. None writes what another reads or writes. units: multiprocessors. */
 cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, int slot, int units,
                           cudaStream_t stream);
 /* The same of the edges of a launch of own planes, or of its other ones. */

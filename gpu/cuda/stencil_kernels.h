@@ -38,8 +38,8 @@ static inline int64_t kernel_asks(int threads, int64_t bytes)
     return widens ? (int64_t)KERNEL_ALONE_BYTES : bytes;
 }
 
-/* The key of the kernel that is to be compiled for the plan. False: it has one, or none is made. */
-bool own_kernel_key(const struct plan *plan, struct kernel_key *key);
+/* The stencil's key, padded where its kernel reads a padding. False: no kernel is made for it. */
+bool own_kernel_key(struct kernel_key *key, const struct stencil_table *table, int dtype);
 
 /* A pass by the stencil's own kernel, of all points but those that sides hold or, where these are
  * not padded, that read beyond them: g's boundary is set to these. operands: by enum operand.

@@ -197,8 +197,7 @@ static cudaError_t put_pass(const struct own_pass *pass, const void *in, void *o
     });
 }
 
-/* The stencil's key; padded where its kernel reads a padding. */
-static bool key_of(struct kernel_key *key, const struct stencil_table *table, int dtype)
+bool own_kernel_key(struct kernel_key *key, const struct stencil_table *table, int dtype)
 {
     const int64_t n[AXIS_COUNT] = {table->axis[AXIS_X].n, table->axis[AXIS_Y].n,
                                    table->axis[AXIS_Z].n};
@@ -208,12 +207,6 @@ static bool key_of(struct kernel_key *key, const struct stencil_table *table, in
             pads |= kernel_pads(&table->axis[a].side[s]);
     return kernel_key_init(key, dtype, n, pads, (uint64_t)table->points,
                            &stencil_offsets(table)->at);
-}
-
-bool own_kernel_key(const struct plan *plan, struct kernel_key *key)
-{
-    return plan->engine == PLAN_STENCIL && plan->points * plan->batch > KERNEL_LEAST_POINTS &&
-           key_of(key, stencil_table_of(plan->table), plan->dtype) && !kernel_is_common(key);
 }
 
 /* Where room for it is to be had. */
@@ -241,7 +234,7 @@ cudaError_t own_kernel_launch(const struct stencil_table *table, struct geometry
 {
     struct kernel_key key;
     struct own_pass pass = {};
-    if (!key_of(&key, table, g->plan->dtype))
+    if (!own_kernel_key(&key, table, g->plan->dtype))
         return cudaErrorInvalidConfiguration;
     pass.key = &key;
     pass.table = table;

@@ -17,7 +17,8 @@ enum compile_result compile_stencil(const struct plan *plan, uint32_t architectu
     const uint64_t points = plan->points * plan->batch;
     struct kernel_key key;
     size_t bytes;
-    if (!own_kernel_key(plan, &key))
+    if (plan->engine != PLAN_STENCIL || points <= KERNEL_LEAST_POINTS ||
+        !own_kernel_key(&key, stencil_table_of(plan->table), plan->dtype) || kernel_is_common(&key))
         return COMPILE_NOT_NEEDED;
     if (compiled_find(&key, points))
         return COMPILED;

@@ -70,8 +70,7 @@ void random_exceptions(struct random *random, const struct job *job, void *field
 /* Whether the bits are equal, except the payloads of NaN. */
 bool results_equal(const struct job *job, const void *a, const void *b);
 
-/* The end of a part of the plan's only pass that begins at line `from`: lines that split_allows().
- */
+/* The end of a part of the plan's only pass (gpu/split.h) that begins at line `from`. */
 uint64_t random_part(struct random *random, const struct plan *plan, uint64_t from);
 
 /* A description of a job, in one line. */
