@@ -6,7 +6,6 @@
 struct device_info {
     char kind[8];          /* "host" or "cuda" */
     char name[64];         /* as its maker calls it */
-    uint64_t memory_bytes; /* in all */
     uint64_t free_bytes;   /* when it was opened: what fields may take */
     uint32_t units;        /* multiprocessors, or threads */
     uint32_t count;        /* devices of this kind on the machine */

@@ -99,7 +99,6 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, int wake,
     memory_open(memory_bytes / KEEP_PART);
     info->export_bytes = export_open(index);
     info->communicates = communicators_open(index, wake);
-    info->memory_bytes = memory_bytes;
     info->free_bytes = free_bytes > RESERVE_BYTES ? free_bytes - RESERVE_BYTES : 0;
     return true;
 }

@@ -125,7 +125,7 @@ static bool host_open(int index, void *arena, size_t arena_bytes, int wake,
     memset(info, 0, sizeof *info);
     snprintf(info->kind, sizeof info->kind, "host");
     read_name(info->name, sizeof info->name);
-    memory_measure(&info->memory_bytes, &info->free_bytes);
+    info->free_bytes = memory_free();
     info->units = (uint32_t)thread_pool_threads();
     info->direct = 1;
     info->arrays_most = memory_most_blocks();

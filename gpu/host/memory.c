@@ -37,14 +37,12 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-void memory_measure(uint64_t *total_bytes, uint64_t *free_bytes)
+uint64_t memory_free(void)
 {
     const uint64_t most = UINT64_MAX >> 10; /* KiB */
     const uint64_t total = cgroup_number("/proc", "meminfo", "MemTotal:", most);
     const uint64_t available = cgroup_number("/proc", "meminfo", "MemAvailable:", total);
-    const struct cgroup_memory group = cgroup_memory("");
-    *total_bytes = smaller(total << 10, group.limit);
-    *free_bytes = smaller(available << 10, group.free);
+    return smaller(available << 10, cgroup_memory("").free);
 }
 
 uint32_t memory_most_blocks(void)
@@ -105,11 +103,7 @@ void memory_trim(void)
 
 static bool fits(uint64_t bytes)
 {
-    uint64_t total_bytes, free_bytes;
-    if (bytes < MEASURED_BYTES)
-        return true;
-    memory_measure(&total_bytes, &free_bytes);
-    return bytes <= free_bytes;
+    return bytes < MEASURED_BYTES || bytes <= memory_free();
 }
 
 /* Large blocks begin at a large page, or none of their pages could be one. */

@@ -6,8 +6,8 @@
 
 enum { MEMORY_PAGE_BYTES = 4096 };
 
-/* Physical memory and what is free of it, in bytes; by its control groups where that is less. */
-void memory_measure(uint64_t *total_bytes, uint64_t *free_bytes);
+/* What is free of physical memory, in bytes; by its control groups where that is less. */
+uint64_t memory_free(void);
 
 /* The number of blocks that there can be. Each may be a mapping of its own, whose number the kernel
  * limits; an eighth of that is left for regions and for all else that the process maps. */

@@ -242,9 +242,9 @@ struct channel_message {
             } sent, received;
         } exchange; /* EXCHANGED: tag */
         struct {
-            uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, EDGES, FINISHED */
-            uint64_t done, total; /* PROGRESS: passes done; FINISHED: passes begun */
-            uint64_t device_us;   /* FINISHED: time on the device */
+            uint64_t id;        /* CANCEL, RELEASE (of the array), PROGRESS, EDGES, FINISHED */
+            uint64_t done;      /* PROGRESS: passes done; FINISHED: passes begun */
+            uint64_t device_us; /* FINISHED: time on the device */
             /* FINISHED; copies: of its places. Small arrays that the device's kernels copy are part
              * of `compute`, and of no copy. */
             struct channel_span copy_in, compute, copy_out;
@@ -252,7 +252,6 @@ struct channel_message {
         } job;
         struct {
             struct device_info info;
-            uint32_t pid;
         } ready;
         struct {
             char text[200];
@@ -275,7 +274,7 @@ struct channel_message {
 };
 
 enum {
-    CHANNEL_VERSION = 12,
+    CHANNEL_VERSION = 13,
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
     CHANNEL_SLOT_BYTES = 2 << 20,   /* of a mailbox: a GPU's grain */

@@ -26,8 +26,6 @@ static void answer_finished(struct worker *worker, uint64_t id, enum status stat
 {
     struct channel_message message = {
         .type = CHANNEL_FINISHED, .status = status, .u.job = {.id = id}};
-    if (run)
-        message.u.job.total = run->plan->passes;
     if (run && run->started) {
         /* Begun passes count: from 1 on, the output may hold anything. */
         message.u.job.done = (run->slices.done + run->plan->lines - 1) / run->plan->lines;
@@ -374,11 +372,9 @@ static void tell_progress(struct worker *worker, struct execution *run)
     if (now - run->progress_us < PROGRESS_US)
         return;
     worker_answer(worker,
-                  &(struct channel_message){.type = CHANNEL_PROGRESS,
-                                            .u.job = {.id = run->id,
-                                                      .done = run->slices.done / run->plan->lines,
-                                                      .total = run->plan->passes,
-                                                      .device_us = run->slices.device_us}});
+                  &(struct channel_message){
+                      .type = CHANNEL_PROGRESS,
+                      .u.job = {.id = run->id, .done = run->slices.done / run->plan->lines}});
     run->progress_us = now;
 }
 

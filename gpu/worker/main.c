@@ -91,7 +91,6 @@ static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
     jobs_open(&worker);
     worker.open = true;
     loop.busy_polls = worker.backend->busy_polls && cores_to_spare();
-    message.u.ready.pid = (uint32_t)getpid();
     worker_answer(&worker, &message);
     log_info("%s is ready", info->name);
 }

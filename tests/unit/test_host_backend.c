@@ -160,7 +160,7 @@ TEST(test_open)
         assert_string_equal(info.kind, "host");
         assert_true(strlen(info.name) > 0);
         assert_int_equal(info.units, 3);
-        assert_true(info.free_bytes > 0 && info.free_bytes <= info.memory_bytes);
+        assert_true(info.free_bytes > 0);
         struct completion completion;
         assert_false(backend->reap(&completion));
         closed(backend);
@@ -309,9 +309,9 @@ TEST(test_memory)
         memset(memory, POISON, 8192);
         memory_release(memory, 8192, owner);
     }
-    uint64_t total_bytes, free_bytes;
-    memory_measure(&total_bytes, &free_bytes);
-    assert_true(free_bytes <= total_bytes);
+    const uint64_t total_bytes =
+        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
+    assert_true(memory_free() <= total_bytes);
     assert_null(memory_allocate(2 * total_bytes, 1));
     assert_null(memory_allocate(UINT64_MAX, 1));
     memory_trim();

@@ -120,7 +120,6 @@ TEST(test_a_long_job_in_pieces, setup, teardown)
     struct channel_message message;
     while ((message = answer()).type == CHANNEL_PROGRESS) {
         assert_int_equal(message.u.job.id, id);
-        assert_int_equal(message.u.job.total, LONG_STEPS);
         assert_true(message.u.job.done >= done && message.u.job.done < LONG_STEPS);
         done = message.u.job.done;
     }

@@ -160,8 +160,7 @@ static inline int setup(void **state)
     const struct channel_message ready = answer_of(CHANNEL_READY);
     assert_int_equal(strncmp(ready.u.ready.info.kind, device_name(), 4), 0);
     front.direct = ready.u.ready.info.direct;
-    assert_int_equal(ready.u.ready.pid, front.pid);
-    assert_true(ready.u.ready.info.memory_bytes >= ready.u.ready.info.free_bytes);
+    assert_true(ready.u.ready.info.free_bytes > 0);
     return 0;
 }
 
