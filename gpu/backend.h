@@ -22,8 +22,6 @@ __BEGIN_DECLS
 /* Memory is pinned in pieces that end where addresses are multiples of this. A power of two. */
 #define BACKEND_PIN_BYTES (8 << 20)
 
-enum { BACKEND_KERNELS = 64 }; /* slots of compiled kernels */
-
 /* The caller's name for an operation, which its completion carries; backends do not look at it. */
 struct token {
     void *of;

@@ -3,6 +3,8 @@
 
 #include <stdint.h>
 
+enum { DEVICE_KERNELS = 64 }; /* slots of compiled kernels */
+
 struct device_info {
     char kind[8];          /* "host" or "cuda" */
     char name[64];         /* as its maker calls it */

@@ -37,7 +37,7 @@ struct load {
 };
 
 static struct {
-    struct slot slots[BACKEND_KERNELS];
+    struct slot slots[DEVICE_KERNELS];
     pthread_t thread;
     bool is_open, ends;
     int device, units;
@@ -152,7 +152,7 @@ void compiled_close(void)
     pthread_cond_broadcast(&all.changed);
     pthread_mutex_unlock(&all.lock);
     pthread_join(all.thread, NULL);
-    for (int i = 0; i < BACKEND_KERNELS; i++)
+    for (int i = 0; i < DEVICE_KERNELS; i++)
         unload(&all.slots[i]);
     all.is_open = false;
 }
@@ -186,7 +186,7 @@ void compiled_wait(void)
 
 const void *compiled_find(const struct kernel_key *key, uint64_t points)
 {
-    for (int i = 0; i < BACKEND_KERNELS && points > KERNEL_LEAST_POINTS; i++) {
+    for (int i = 0; i < DEVICE_KERNELS && points > KERNEL_LEAST_POINTS; i++) {
         const struct slot *slot = &all.slots[i];
         if (atomic_load_explicit(&slot->offered, memory_order_acquire) &&
             slot->key.points == key->points && memcmp(&slot->key, key, sizeof *key) == 0)

@@ -278,7 +278,6 @@ enum {
     CHANNEL_PACKET = 32, /* records */
     CHANNEL_PACKET_BYTES = 32 << 10,
     CHANNEL_SLOT_BYTES = 2 << 20,   /* of a mailbox: a GPU's grain */
-    CHANNEL_KERNELS = 64,           /* slots of them */
     CHANNEL_KERNEL_BYTES = 8 << 20, /* of an image, at most */
     CHANNEL_HEAD_BYTES = offsetof(struct channel_message, u),
     CHANNEL_RUN_BYTES = CHANNEL_HEAD_BYTES + sizeof(struct channel_run)

@@ -139,12 +139,10 @@ static void answer_ping(void)
     worker_answer(&worker, &pong);
 }
 
-_Static_assert((int)CHANNEL_KERNELS == (int)BACKEND_KERNELS, "slots of kernels");
-
 static void take_kernel(uint64_t slot, uint64_t bytes, int memfd)
 {
     uint8_t *image = NULL;
-    if (slot >= BACKEND_KERNELS || bytes == 0 || bytes > CHANNEL_KERNEL_BYTES)
+    if (slot >= DEVICE_KERNELS || bytes == 0 || bytes > CHANNEL_KERNEL_BYTES)
         worker_broken("a KERNEL of no slot or size", slot);
     const char *broken = channel_block(&loop.orders, memfd, bytes, &image);
     if (broken)

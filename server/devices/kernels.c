@@ -60,7 +60,7 @@ static bool is_under_way(const struct kernel *kernel)
 static struct kernel *find(const struct kernels *kernels, const struct kernel_key *key,
                            uint32_t architecture)
 {
-    for (int i = 0; i < CHANNEL_KERNELS; i++) {
+    for (int i = 0; i < DEVICE_KERNELS; i++) {
         struct kernel *kernel = kernels->slots[i];
         if (kernel && kernel->architecture == architecture && kernel->key.points == key->points &&
             memcmp(&kernel->key, key, sizeof *key) == 0)
@@ -73,7 +73,7 @@ static struct kernel *find(const struct kernels *kernels, const struct kernel_ke
 static struct kernel *first_of(const struct kernels *kernels, enum kernel_state state)
 {
     struct kernel *first = NULL;
-    for (int i = 0; i < CHANNEL_KERNELS; i++) {
+    for (int i = 0; i < DEVICE_KERNELS; i++) {
         struct kernel *kernel = kernels->slots[i];
         if (kernel && kernel->state == state && (!first || kernel->number < first->number))
             first = kernel;
@@ -123,7 +123,7 @@ static void send_all(struct kernels *kernels, int slot)
 uint32_t kernels_count(const struct device *device)
 {
     uint32_t count = 0;
-    for (int i = 0; i < CHANNEL_KERNELS; i++)
+    for (int i = 0; i < DEVICE_KERNELS; i++)
         count += device->kernels.number[i] != 0;
     return count;
 }
@@ -144,7 +144,7 @@ static void on_file_thread(uv_work_t *request)
 static int slot_of(const struct kernels *kernels, uint64_t number)
 {
     int slot = 0;
-    while (slot < CHANNEL_KERNELS &&
+    while (slot < DEVICE_KERNELS &&
            !(kernels->slots[slot] && kernels->slots[slot]->number == number))
         slot++;
     return slot;
@@ -168,7 +168,7 @@ static void on_file(uv_work_t *request, int status)
     struct kernels *kernels = work->kernels;
     const int slot = slot_of(kernels, work->number);
     kernels->files--;
-    if (status == 0 && work->task == FILE_READ && !kernels->closed && slot < CHANNEL_KERNELS) {
+    if (status == 0 && work->task == FILE_READ && !kernels->closed && slot < DEVICE_KERNELS) {
         if (work->image)
             keep(kernels, slot, work->image, work->bytes);
         else
@@ -226,7 +226,7 @@ void kernels_worker_lost(struct device *device)
     struct kernels *kernels = &device->devices->kernels;
     const struct kernels_sent *sent = &device->kernels;
     const uint64_t now_ns = uv_hrtime();
-    for (int i = 0; i < CHANNEL_KERNELS && !kernels->closed; i++) {
+    for (int i = 0; i < DEVICE_KERNELS && !kernels->closed; i++) {
         struct kernel *kernel = kernels->slots[i];
         if (!kernel || kernel->state != KERNEL_KEPT || sent->number[i] != kernel->number ||
             now_ns - sent->at_ns[i] >= KERNELS_TRIAL_NS)
@@ -274,7 +274,7 @@ static void on_lost(struct compiler *compiler)
 static void on_changed(struct compiler *compiler)
 {
     struct kernels *kernels = LIST_ENTRY(compiler, struct kernels, compiler);
-    for (int i = 0; i < CHANNEL_KERNELS && compiler->state == COMPILER_UNUSABLE; i++)
+    for (int i = 0; i < DEVICE_KERNELS && compiler->state == COMPILER_UNUSABLE; i++)
         if (kernels->slots[i] && is_under_way(kernels->slots[i]) &&
             kernels->slots[i]->state != KERNEL_READ)
             kernels->slots[i]->state = KERNEL_REFUSED;
@@ -319,7 +319,7 @@ static int find_slot(const struct kernels *kernels, const struct user *user)
 {
     const bool has_many = user->kernels.kept >= KERNELS_OF_USER;
     int best = -1;
-    for (int i = 0; i < CHANNEL_KERNELS; i++) {
+    for (int i = 0; i < DEVICE_KERNELS; i++) {
         const struct kernel *kernel = kernels->slots[i];
         if (!kernel && !has_many)
             return i;
@@ -334,7 +334,7 @@ static int find_slot(const struct kernels *kernels, const struct user *user)
 /* Is none of the user's under way, and not too much begun of late? */
 static bool may_begin(const struct kernels *kernels, const struct user *user, uint64_t now_ns)
 {
-    for (int i = 0; i < CHANNEL_KERNELS; i++)
+    for (int i = 0; i < DEVICE_KERNELS; i++)
         if (kernels->slots[i] && kernels->slots[i]->user == user && is_under_way(kernels->slots[i]))
             return false;
     return user->kernels.next_ns <= now_ns + (KERNELS_AT_ONCE - 1) * KERNELS_EVERY_NS;
@@ -421,6 +421,6 @@ void kernels_close(struct kernels *kernels)
 
 void kernels_free(struct kernels *kernels)
 {
-    for (int i = 0; i < CHANNEL_KERNELS; i++)
+    for (int i = 0; i < DEVICE_KERNELS; i++)
         free_slot(kernels, i);
 }

@@ -19,16 +19,16 @@ struct device;
 struct devices;
 struct kernel;
 
-enum { KERNELS_OF_USER = CHANNEL_KERNELS / 4, KERNELS_AT_ONCE = 16 };
+enum { KERNELS_OF_USER = DEVICE_KERNELS / 4, KERNELS_AT_ONCE = 16 };
 #define KERNELS_EVERY_NS UINT64_C(2000000000)
 #define KERNELS_TRIAL_NS UINT64_C(5000000000)
 
 struct kernels {
     struct devices *devices;
     struct compiler compiler;
-    const char *folder; /* --kernel-cache; NULL: none, or none that can be used */
-    struct kernel *slots[CHANNEL_KERNELS]; /* as in the workers; NULL: free */
-    uint64_t clock;                        /* uses so far, and kernels so far: */
+    const char *folder;                   /* --kernel-cache; NULL: none, or none that can be used */
+    struct kernel *slots[DEVICE_KERNELS]; /* as in the workers; NULL: free */
+    uint64_t clock;                       /* uses so far, and kernels so far: */
     uint64_t last;
     uint32_t files; /* that are being read or written */
     bool closed;
@@ -36,8 +36,8 @@ struct kernels {
 
 /* What a worker has in its slots: 0 or numbers of kernels. */
 struct kernels_sent {
-    uint64_t number[CHANNEL_KERNELS];
-    uint64_t at_ns[CHANNEL_KERNELS]; /* when */
+    uint64_t number[DEVICE_KERNELS];
+    uint64_t at_ns[DEVICE_KERNELS]; /* when */
 };
 
 void kernels_open(struct kernels *kernels, struct devices *devices);

@@ -34,7 +34,7 @@ enum compile_result compile_stencil(const struct plan *plan, uint32_t architectu
     image->key = key;
     memcpy(image->code, code, bytes);
     free(code);
-    compiled_take(slot++ % BACKEND_KERNELS, (uint8_t *)image, sizeof *image + bytes);
+    compiled_take(slot++ % DEVICE_KERNELS, (uint8_t *)image, sizeof *image + bytes);
     compiled_wait();
     snprintf(why, room, "its kernel was dropped");
     return compiled_find(&key, points) ? COMPILED : COMPILE_FAILED;

@@ -245,7 +245,7 @@ TEST(test_a_kernel_for_the_host, setup, teardown)
     if (strncmp(device_name(), "host", 4) != 0)
         skip();
     order_kernel(0, sizeof image, channel_sealed(image, sizeof image));
-    order_kernel(CHANNEL_KERNELS - 1, sizeof image, channel_sealed(image, sizeof image));
+    order_kernel(DEVICE_KERNELS - 1, sizeof image, channel_sealed(image, sizeof image));
     ping();
 }
 
@@ -314,7 +314,7 @@ static void break_orders(int i)
 static void break_kernels(int i)
 {
     static const uint8_t image[4096];
-    static const uint64_t slots[] = {CHANNEL_KERNELS, 0, 0, 0};
+    static const uint64_t slots[] = {DEVICE_KERNELS, 0, 0, 0};
     static const uint64_t bytes[] = {4096, 0, CHANNEL_KERNEL_BYTES + 1, 4097};
     order_kernel(slots[i], bytes[i], channel_sealed(image, sizeof image));
 }
