@@ -58,13 +58,12 @@ bool mailbox_reaches(const struct device *from, const struct device *to)
 
 /* --- slots --- */
 
-struct slab *mailbox_take(struct device *device, struct user *user)
+struct slab *mailbox_take(struct device *device)
 {
     struct mailbox *mailbox = device->mailbox;
     struct slab *slot = LIST_TAKE(&mailbox->free, struct slab, link);
     if (!slot)
         return NULL;
-    slot->user = user;
     slot->uses++;
     mailbox->taken++;
     return slot;
@@ -98,7 +97,6 @@ static void settle(struct mailbox *mailbox);
 void mailbox_release(struct slab *slot)
 {
     struct mailbox *mailbox = slot->mailbox;
-    slot->user = NULL;
     mailbox->taken--;
     list_push(&mailbox->free, &slot->link);
     wake_some(mailbox);
