@@ -128,7 +128,6 @@ static void copy(struct field *field, uint64_t offset, struct slab *slab, uint64
     struct device *device = slab->part->device;
     assert(bytes <= field_stretch(field, offset));
     slab->field = field_reference(field);
-    slab->copying = true;
     slab->offset = offset;
     slab->bytes = bytes;
     const int64_t copy_ns = schedule_copy(bytes);
@@ -301,7 +300,6 @@ static void copy_ended(struct slab *slab, bool ok)
 {
     struct field *field = slab->field, *part = slab->part;
     slab->field = slab->part = NULL;
-    slab->copying = false;
     list_remove(&slab->link);
     field->copies--;
     if (field->device->devices->trace)
@@ -385,7 +383,7 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
     struct slab *slab = tag & TAG_SLOT            ? mailbox_slot(device, tag & ~TAG_SLOT)
                         : tag < arena->slab_count ? &arena->slabs[tag]
                                                   : NULL;
-    if (!slab || !slab->copying || slab->part->device != device || !was_sent(device, &slab->record))
+    if (!slab || !slab->field || slab->part->device != device || !was_sent(device, &slab->record))
         return false;
     link_rate_end(&device->rate, slab->bytes, uv_hrtime());
     answered(device, slab->field->user, &slab->record);

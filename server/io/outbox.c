@@ -31,7 +31,7 @@ static void drop_pieces(struct reply *reply)
 {
     for (uint32_t i = 0; i < reply->pieces; i++) {
         struct piece *piece = piece_at(reply, i);
-        if (piece->slab && !piece->slab->copying)
+        if (piece->slab && !piece->slab->field)
             arena_release(reply->arena, piece->slab);
         piece->slab = NULL;
     }

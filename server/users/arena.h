@@ -23,9 +23,9 @@ struct slab {
     struct user *user;      /* of the arena's: its holder; NULL: free */
     uid_t last_uid;         /* whose bytes it has held */
     uint32_t used_bytes;    /* how far they reach, from its begin */
-    bool copying;           /* a worker reads or writes it, or is about to */
     bool goes_up;           /* to the array; else from it */
-    struct field *field;    /* that array; referenced */
+    struct field *field;    /* that array, while a worker reads or writes the slab, or is about to;
+                               referenced. NULL: none does */
     uint64_t offset, bytes; /* in it */
     struct field *part;     /* the array of one device that has them, referenced: `field` or … */
     uint64_t part_offset;   /* … a part of it; and where they begin there */
