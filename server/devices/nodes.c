@@ -40,7 +40,6 @@ static void free_if_over(struct joining *joining)
     if (joining->pid || joining->poll_open)
         return;
     list_remove(&joining->link);
-    joining->devices->nodes.count--;
     free(joining);
 }
 
@@ -136,7 +135,6 @@ static bool begin(struct devices *devices, int connection, const struct sockaddr
         return false;
     }
     list_push(&devices->nodes.joining, &joining->link);
-    devices->nodes.count++;
     joining->poll.data = joining;
     joining->poll_open = uv_poll_init(devices->loop, &joining->poll, joining->channel) == 0;
     if (joining->poll_open)
@@ -178,9 +176,10 @@ static uint32_t count_from(const struct nodes *nodes, uint64_t from)
 static bool make_room(struct devices *devices, uint64_t from)
 {
     struct joining *first = NULL;
-    uint32_t most = 0, open = 0;
+    uint32_t most = 0, open = 0, all = 0;
     LIST_EACH (struct joining, joining, &devices->nodes.joining, link) {
         const uint32_t count = count_from(&devices->nodes, origin(&joining->from));
+        all++;
         if (joining->channel < 0)
             continue;
         open++;
@@ -189,14 +188,15 @@ static bool make_room(struct devices *devices, uint64_t from)
             most = count;
         }
     }
+    const bool fits = all < 2 * NODES_JOINING; /* with those that are not reaped yet */
     if (open < NODES_JOINING)
-        return true;
+        return fits;
     if (most <= count_from(&devices->nodes, from) + 1 &&
         uv_now(devices->loop) < first->began_ms + MOMENT_MS)
         return false;
     kill(first->pid, SIGKILL);
     end(first);
-    return true;
+    return fits;
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
@@ -210,9 +210,8 @@ static void on_connection(uv_poll_t *poll, int status, int events)
             accept4(devices->nodes.listener, (struct sockaddr *)&from, &length, SOCK_CLOEXEC);
         if (connection < 0)
             return;
-        if (!make_room(devices, origin(&from)) ||
-            devices->nodes.count >= 2 * NODES_JOINING || /* with those that are not reaped yet */
-            descriptors_are_few(devices->users, connection) || !begin(devices, connection, &from))
+        if (!make_room(devices, origin(&from)) || descriptors_are_few(devices->users, connection) ||
+            !begin(devices, connection, &from))
             log_warning("a node's connection was closed: too many join, or nothing is left for it");
         close(connection);
     }

@@ -23,7 +23,6 @@ struct nodes {
     int listener;           /* −1: none */
     uv_poll_t poll;
     struct list joining; /* bridges of which no device is known yet */
-    uint32_t count;      /* of these */
 };
 
 /* Nothing is open yet: nodes_close() does nothing until it is. */
