@@ -112,7 +112,6 @@ bool executions_add(struct executions *runs, struct execution *run)
         return false;
     use(run, true);
     list_push(&runs->all, &run->link);
-    run->added = true;
     runs->waiting++;
     runs->copying += copies_all_along(run);
     return true;

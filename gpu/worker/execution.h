@@ -88,7 +88,7 @@ struct execution {
     struct own_planes own;     /* that it computes (channel.h) */
     struct leg leg;            /* that it is (channel.h) */
     struct operands operands;  /* the operands' memory, once started */
-    bool wants_progress, added, cancelled, started;
+    bool wants_progress, cancelled, started;
     uint64_t chain; /* the front's number of it; 0: it is in none */
     bool ends_round;
     bool launched; /* all of it, in the chain's order: those behind it need not wait for its end */

@@ -43,7 +43,7 @@ static void answer_finished(struct worker *worker, uint64_t id, enum status stat
 static void finish(struct worker *worker, struct execution *run, enum status status)
 {
     answer_finished(worker, run->id, status, run);
-    if (run->added)
+    if (!list_empty(&run->link))
         executions_remove(&worker->runs, run);
     plans_give(run->plan);
     free(run);
