@@ -178,8 +178,6 @@ static void on_timer(uv_timer_t *timer)
         worker_start(device);
         return;
     }
-    if (device->socket < 0)
-        return;
     const bool unsent = device->rests; /* its silence is our own fault */
     device->rests = false;
     poll_update(device);

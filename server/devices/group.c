@@ -377,7 +377,6 @@ static void become_ready(struct device *device)
     device->info.units = units;
     memcpy(device->info.name, group->member[0]->info.name, sizeof device->info.name);
     device->state = DEVICE_READY;
-    device->ready_ns = uv_hrtime();
 }
 
 struct device *group_of(const struct device *member)
