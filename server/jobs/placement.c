@@ -355,9 +355,6 @@ static struct device *choose(struct client *client, const struct request *reques
                              const struct demand *demand, struct failure *failure)
 {
     struct device *group = client->jobs->devices->group;
-    const struct request_chain *chain = request->chain;
-    const struct array_type *type =
-        type_of(demand, chain && chain->count ? &chain->link[0].request : request);
     const bool can_cut = group && can_be_cut(group, demand, request);
     const char *placement = request->placement;
     if (request->distribute && *placement) {
@@ -384,7 +381,8 @@ static struct device *choose(struct client *client, const struct request *reques
     if (spread)
         return cheapest(demand, is_put ? bytes_cost : wait_cost);
     if (is_put)
-        return demand->count ? demand->read[0]->device : placement_of_array(client, type, failure);
+        return demand->count ? demand->read[0]->device
+                             : placement_of_array(client, type_of(demand, request), failure);
     return group_if_larger(demand, cheapest(demand, finish_cost), can_cut);
 }
 
