@@ -43,7 +43,7 @@ struct bridge {
 };
 
 /* What an end does with what comes. */
-struct bridge_end {
+struct bridge_side {
     /* A record of the channel, with its descriptor or −1, which is not taken. */
     void (*take_record)(struct channel_message *record, int descriptor);
     /* A whole frame. */
@@ -55,7 +55,7 @@ struct bridge_end {
 };
 
 extern struct bridge bridge;
-extern const struct bridge_end head_end, node_end;
+extern const struct bridge_side head_end, node_end;
 
 /* Join both ends before the loop begins. Each ends the process where it fails. */
 void head_join(const uint8_t key[SHA256_BYTES]);

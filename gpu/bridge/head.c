@@ -224,4 +224,4 @@ static void beat(void)
 }
 
 /* The front reads whatever comes, but a node may say more than it can. */
-const struct bridge_end head_end = {take_record, take_frame, beat, .records_most = 1024};
+const struct bridge_side head_end = {take_record, take_frame, beat, .records_most = 1024};

@@ -75,8 +75,7 @@ static _Noreturn void end_closed(const char *what)
 
 /* --- the loop --- */
 
-/* Both return whether there may be more. */
-static bool take_records(const struct bridge_end *end)
+static void take_records(const struct bridge_side *end)
 {
     for (int i = 0; i < AT_ONCE || channel_inbox_holds(&bridge.inbox); i++) {
         struct channel_message record;
@@ -88,14 +87,14 @@ static bool take_records(const struct bridge_end *end)
         if (result == CHANNEL_BROKEN)
             bridge_end(EXIT_FAILURE, "a packet that is not whole records");
         if (result == CHANNEL_AGAIN)
-            return false;
+            return;
         end->take_record(&record, descriptor);
         rights_close(descriptor);
     }
-    return true;
 }
 
-static bool take_frames(const struct bridge_end *end)
+/* True: there may be more. */
+static bool take_frames(const struct bridge_side *end)
 {
     for (int i = 0; i < AT_ONCE; i++) {
         const enum frames_result result = frames_receive(&bridge.in, &bridge.stream, &bridge.came);
@@ -110,7 +109,7 @@ static bool take_frames(const struct bridge_end *end)
     return true;
 }
 
-static _Noreturn void serve(const struct bridge_end *end)
+static _Noreturn void serve(const struct bridge_side *end)
 {
     uint64_t beat_us = clock_us();
     bool more = true; /* what came with the handshake shows in no poll */

@@ -198,4 +198,4 @@ static void beat(void)
 }
 
 /* The front bounds its orders, and the lease is over where nothing is read. */
-const struct bridge_end node_end = {take_record, take_frame, beat, .records_most = UINT32_MAX};
+const struct bridge_side node_end = {take_record, take_frame, beat, .records_most = UINT32_MAX};
