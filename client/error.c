@@ -21,7 +21,14 @@ bool error_set(struct fdclient_error *error, const char *code, const char *param
     return false;
 }
 
-bool error_from_failure(struct fdclient_error *error, const struct failure *failure)
+bool error_copy(struct fdclient_error *error, const struct fdclient_error *from)
+{
+    if (error)
+        *error = *from;
+    return false;
+}
+
+void error_from_failure(struct fdclient_error *error, const struct failure *failure)
 {
     error_set(error, status_name(failure->code), failure->parameter, "%s", failure->message);
     if (error && failure->has_need) {
@@ -29,12 +36,4 @@ bool error_from_failure(struct fdclient_error *error, const struct failure *fail
         error->need = failure->need;
         error->limit = failure->limit;
     }
-    return false;
-}
-
-bool error_copy(struct fdclient_error *error, const struct fdclient_error *from)
-{
-    if (error)
-        *error = *from;
-    return false;
 }
