@@ -97,7 +97,7 @@ def _in_answer(answer, key):
 
 
 def _invalid(message, parameter):
-    return Error("INVALID_ARGUMENT", message, parameter, False)
+    return Error("INVALID_ARGUMENT", message, parameter)
 
 
 class _Memory(mmap.mmap):
