@@ -157,7 +157,8 @@ static void begin_part(struct entry *entry)
     device_flush(part->member);
 }
 
-/* Its cost is that of its job or, of a leg, a measure and a copy, of so many bytes. */
+/* Its turn may come at once. Its cost is that of its job or, of a leg, a measure and a copy, of so
+ * many bytes. */
 static void wait_for_turn(struct group_run *run, struct group_part *part)
 {
     struct flow *flow = &run->user->part[part->member->number]->flow;
@@ -172,6 +173,7 @@ static void wait_for_turn(struct group_run *run, struct group_part *part)
     part->state = PART_WAITS;
     run->under_way++;
     schedule_add(&part->member->schedule, flow, &part->entry);
+    part->member->devices->events->dispatch(part->member);
 }
 
 void group_part_ended(struct group_part *part, int64_t device_ns)
@@ -234,8 +236,6 @@ bool group_round_copy(struct group_run *run, enum order_kind kind)
         array->parts->ghosts = 0;
     for (uint32_t i = 0; i < group->count; i++)
         copy_part(run, kind, array, place, i);
-    for (uint32_t i = 0; i < group->count; i++)
-        run->device->devices->events->dispatch(group->member[i]);
     return true;
 }
 
@@ -252,8 +252,6 @@ bool group_round_overlaps(const struct group_run *run)
 
 void group_round_order(struct group_run *run)
 {
-    const struct group *group = run->device->group;
-    struct devices *devices = run->device->devices;
     run->phase = GROUP_COMPUTING;
     run->rounds++;
     const uint32_t parts = members(run);
@@ -271,8 +269,6 @@ void group_round_order(struct group_run *run)
     for (uint32_t i = 0; i < parts; i++)
         if (!part_of_round(run, i)->idle)
             wait_for_turn(run, part_of_round(run, i));
-    for (uint32_t i = 0; i < parts; i++)
-        devices->events->dispatch(group->member[i]);
 }
 
 void group_round_edges(struct group_run *run, const struct group_part *part)
