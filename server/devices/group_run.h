@@ -111,6 +111,9 @@ void group_round_begin(struct group_run *run);
 void group_round_order(struct group_run *run);
 /* All parts have ended well. True: it was the last round. */
 bool group_round_end(struct group_run *run);
+/* Take the part, which has ended or is given up, out of the member's schedule. Once for each; later
+ * calls change nothing. */
+void group_part_ended(struct group_part *part, int64_t device_ns);
 
 /* --- group_exchange.c: copies from part to part, which the next round waits for. --- */
 
@@ -157,7 +160,3 @@ bool group_probes_gather(struct group_run *run);
 bool group_probes_arrive(const struct group_run *run);
 /* The run fails: wait for no slabs. */
 void group_probes_cancel(struct group_run *run);
-
-/* Take the part, which has ended or is given up, out of the member's schedule. Once for each; later
- * calls change nothing. */
-void group_part_ended(struct group_part *part, int64_t device_ns);
