@@ -106,12 +106,11 @@ static void send_kernel(struct device *device, int slot)
     const int descriptor = channel_sealed(kernel->image, kernel->image_bytes);
     if (descriptor < 0)
         return;
-    if (descriptors_are_few(device->devices->users, descriptor)) {
-        close(descriptor);
-    } else if (channel_queue_push(&device->queue, &message, NULL, descriptor)) {
+    if (device_pass(device, &message, descriptor)) {
         device->kernels.number[slot] = kernel->number;
         device->kernels.at_ns[slot] = uv_hrtime();
     }
+    close(descriptor);
 }
 
 static void send_all(struct kernels *kernels, int slot)
