@@ -29,13 +29,14 @@ static void charge(struct region *region, uint64_t sign)
     const uint64_t bytes = (region->bytes + page_bytes - 1) / page_bytes * page_bytes * sign;
     USER_COUNT(region->user, regions, sign);
     USER_COUNT(region->user, region_bytes, bytes);
-    memory_hold(region->user, (sizeof *region + region->count * sizeof(struct mapping)) * sign);
+    memory_hold(region->user,
+                (sizeof *region + region->devices->count * sizeof(struct mapping)) * sign);
 }
 
 /* It is leaving, and no thread or worker works on it. */
 static bool may_go(const struct region *region)
 {
-    for (uint32_t i = 0; i < region->count; i++)
+    for (uint32_t i = 0; i < region->devices->count; i++)
         if (region->mapping[i].state == REGION_MAPPING)
             return false;
     return region->leaving && list_empty(&region->uses) && !region->busy && !region->working;
@@ -47,7 +48,7 @@ static void settle(struct region *region)
         return;
     struct region_owner *owner = region->unregistering ? region->owner : NULL;
     const uint64_t msgid = region->msgid;
-    for (uint32_t i = 0; i < region->count; i++) {
+    for (uint32_t i = 0; i < region->devices->count; i++) {
         struct mapping *mapping = &region->mapping[i];
         if (mapping->state == REGION_MAPPED)
             device_unmap(mapping->device, region);
@@ -163,7 +164,7 @@ void region_begin(struct region *region, struct device *device)
     charge(region, 1);
     region->registering = true;
     region->owner->answers_due++;
-    for (uint32_t i = 0; i < region->count; i++)
+    for (uint32_t i = 0; i < region->devices->count; i++)
         region->mapping[i].region = region;
     ask(region, device); /* once its blocks are there */
     list_push(&region->user->region_list, &region->user_link);
@@ -177,7 +178,7 @@ void region_allocated(struct region *region, enum status status, const char *tex
     } else if (status != STATUS_OK) {
         refuse(region, status, text);
     } else {
-        for (uint32_t i = 0; i < region->count; i++)
+        for (uint32_t i = 0; i < region->devices->count; i++)
             map(&region->mapping[i]);
     }
 }

@@ -68,8 +68,7 @@ struct region {
     uv_work_t work;
     uint64_t allocated_bytes;
     int error;                /* of the allocation: an errno */
-    uint32_t count;           /* of the devices: */
-    struct mapping mapping[]; /* by their number */
+    struct mapping mapping[]; /* by the number of each of the devices: all were there before it */
 };
 
 /* Where an operand of a task lies. */

@@ -182,7 +182,6 @@ bool region_register(struct devices *devices, struct region_owner *owner, struct
     region->user = owner->user;
     region->descriptor = descriptor;
     region->number = ++devices->last_region;
-    region->count = devices->count;
     if (!check_memory(region, request, failure) || !check_budget(region, failure) ||
         !field_make_id(&region->id, failure)) {
         passing_close(descriptor, &region->user->passed);
