@@ -4,8 +4,8 @@
  *   front ──channel── fdbridge head ══stream══ fdbridge node ──channel── worker
  *      arena, regions                               arena, regions
  *
- * Neither the front nor the worker knows of it, but that there are no exported arrays: device
- * memory that other processes map.
+ * The worker does not know of it. The front knows which devices are behind one: these have no
+ * exported arrays, which are device memory that other processes map.
  *
  *   main.c     the process and its loop
  *   head.c     the end beside the front

@@ -1,10 +1,11 @@
-/* Mailboxes: memory on a member of a group that the workers of all members map, so that bytes of
- * arrays go from one to another without the host's memory (between GPUs by their links).
+/* Mailboxes: memory on a member of a group that the workers of other members map, so that bytes of
+ * arrays go from one to another without the host's memory (between GPUs by their links). Members of
+ * this node map each other's, and so do those of the other nodes; none maps one across.
  *
  *   worker of `from` ──download──► slot of the mailbox of `to` ──upload──► its array
  *
  * A slot is a struct slab of its own. A mailbox is opened when its worker is ready, and told to the
- * workers of the other members when they are; where it cannot be had or mapped, copies go through
+ * workers of those other members when they are; where it cannot be had or mapped, copies go through
  * the staging arena, and nodes that did not reach each other try again later. When its worker has
  * ended, it is opened again once its slots have come back.
  */
