@@ -113,10 +113,24 @@ bool frames_waiting(const struct frames_out *out)
     return out->count || out->at < out->end;
 }
 
-bool frames_answered_early(struct frames_out *out, const struct channel_message *answer)
+/* The frame that is not sent whole; out->count: there is none. */
+static uint32_t first_unsent(struct frames_out *out)
 {
     uint8_t *rest;
-    uint32_t i = out->count && piece_at(&out->items[out->first], out->sent, &rest) == 0;
+    return out->count && piece_at(&out->items[out->first], out->sent, &rest) == 0;
+}
+
+bool frames_hold(struct frames_out *out, uint64_t region)
+{
+    bool holds = false;
+    for (uint32_t i = first_unsent(out); i < out->count; i++)
+        holds = holds || payload_lies_in(&out->items[out->first + i].payload, region);
+    return holds;
+}
+
+bool frames_answered_early(struct frames_out *out, const struct channel_message *answer)
+{
+    uint32_t i = first_unsent(out);
     while (i < out->count && !payload_is_answer(answer, &out->items[out->first + i].record))
         i++;
     return i < out->count;

@@ -53,6 +53,8 @@ bool frames_push(struct frames_out *out, const struct channel_message *record, u
  * it is closed. */
 bool frames_send(struct frames_out *out, struct stream *stream, bool *moved);
 bool frames_waiting(const struct frames_out *out);
+/* Is anything of the region still to be sent? */
+bool frames_hold(struct frames_out *out, uint64_t region);
 /* Is it the answer to a record that has not been sent whole? */
 bool frames_answered_early(struct frames_out *out, const struct channel_message *answer);
 

@@ -108,7 +108,10 @@ static void take_record(struct channel_message *record, int descriptor)
         if (!takes_region(record, descriptor, &address))
             return;
         break;
-    case CHANNEL_UNREGION:
+    case CHANNEL_UNREGION: /* other memory will be mapped there */
+        if (payload_is_due(record->u.region.region) ||
+            frames_hold(&bridge.out, record->u.region.region))
+            bridge_end(EXIT_FAILURE, "a region goes while it is in use");
         payload_unmap(record->u.region.region);
         break;
     case CHANNEL_EXPORT:

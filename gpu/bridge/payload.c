@@ -86,6 +86,26 @@ bool payload_is_mailbox(uint64_t region, uint64_t bytes)
     return add(region, bytes);
 }
 
+bool payload_lies_in(const struct payload *payload, uint64_t region)
+{
+    const struct mapped *mapped = find_mapped(region);
+    bool lies = false;
+    for (int i = 0; i < PAYLOAD_PIECES && mapped && mapped->memory; i++) {
+        const struct payload_piece *piece = &payload->piece[i];
+        lies = lies || (piece->bytes && piece->memory >= mapped->memory &&
+                        piece->memory < mapped->memory + mapped->bytes);
+    }
+    return lies;
+}
+
+bool payload_is_due(uint64_t region)
+{
+    LIST_EACH (const struct due, due, &dues, link)
+        if (payload_lies_in(&due->payload, region))
+            return true;
+    return false;
+}
+
 void payload_unmap(uint64_t region)
 {
     struct mapped *mapped = find_mapped(region);

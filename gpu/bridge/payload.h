@@ -26,6 +26,9 @@ uint64_t payload_bytes(const struct payload *payload);
  * is not mapped it does nothing. */
 bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable);
 void payload_unmap(uint64_t region);
+bool payload_lies_in(const struct payload *payload, uint64_t region);
+/* Will an answer write to the region? */
+bool payload_is_due(uint64_t region);
 /* What all regions that are mapped have together. */
 uint64_t payload_region_bytes(void);
 /* A region is a mailbox of that size: copies to and from it have no payload. False: no memory. */

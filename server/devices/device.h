@@ -16,6 +16,8 @@
 #include "server/metrics/trace.h"
 #include "server/users/user.h"
 
+#include <string.h>
+
 struct group;
 struct group_run;
 struct mailbox;
@@ -239,6 +241,15 @@ void device_cancel(struct device *device, struct order *order);
 /* "starting", "ready", "down", "closed"; of one that is ready: "leaving", or "stalled" where it has
  * been silent for a second. */
 const char *device_state_name(const struct device *device);
+
+/* Does it compute on a host's cores? */
+static inline bool device_is_host(const struct device *device)
+{
+    return strcmp(device->info.kind, "host") == 0;
+}
+
+/* pieces.c: the longest that the device should be at one thing of what it was given. */
+double device_longest_piece_ns(const struct device *device);
 
 /* orders.c, for device.c. Handle a message of the worker; *descriptor becomes −1 if it is taken.
  * False: the worker breaks the channel's rules. */

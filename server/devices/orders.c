@@ -7,9 +7,6 @@
 #include <assert.h>
 #include <string.h>
 
-/* The longest time of a point of a pass on one of the host's cores. */
-#define HOST_POINT_NS 10.0
-
 /* A copy's tag is the number of its slab in the arena or, with DEVICE_OPERAND_TAG or one of these
  * bits, … */
 #define TAG_ORDER (UINT64_C(1) << 63) /* its order's */
@@ -166,13 +163,24 @@ static struct order **bucket_place(struct device *device, uint64_t id)
     return place;
 }
 
-/* The order with that id, which is with the worker no longer; NULL: it was never there. */
-static struct order *take_back(struct device *device, uint64_t id)
+/* The order with that id, of one of two kinds, that is with the worker; NULL: there is none. */
+static struct order *find_order(struct device *device, uint64_t id, enum order_kind kind,
+                                enum order_kind or_kind)
 {
-    struct order **place = bucket_place(device, id);
-    struct order *order = *place;
-    if (!order || !was_sent(device, &order->record))
+    struct order *order = *bucket_place(device, id);
+    const bool is = order && (order->kind == kind || order->kind == or_kind);
+    return is && was_sent(device, &order->record) ? order : NULL;
+}
+
+/* The same, which is with the worker no longer. An answer of another kind than the order's would
+ * end it in the front, and not in the bridge, which knows what an answer may write by its kind. */
+static struct order *take_back(struct device *device, uint64_t id, enum order_kind kind,
+                               enum order_kind or_kind)
+{
+    struct order *order = find_order(device, id, kind, or_kind);
+    if (!order)
         return NULL;
+    struct order **place = bucket_place(device, id);
     *place = order->next_running;
     order->id = 0;
     answered(device, order->user, &order->record);
@@ -328,11 +336,6 @@ void orders_lose(struct device *device)
     operands_lose(device);
 }
 
-static bool is_host(const struct device *device)
-{
-    return strcmp(device->info.kind, "host") == 0;
-}
-
 static void take_ready(struct device *device, const struct channel_message *message)
 {
     const struct config *config = device->devices->config;
@@ -342,9 +345,9 @@ static void take_ready(struct device *device, const struct channel_message *mess
     /* On the host the page cache and everybody else live in the same memory. */
     const uint64_t free_bytes = device->info.free_bytes;
     const uint64_t hosts = device->bridged ? 1 : device->devices->hosts;
-    const uint64_t own = is_host(device) ? free_bytes / 2 / hosts : free_bytes / 10 * 9;
+    const uint64_t own = device_is_host(device) ? free_bytes / 2 / hosts : free_bytes / 10 * 9;
     device->memory_bytes = config->device_memory ? config->device_memory : own;
-    device->devices->has_gpu |= !is_host(device);
+    device->devices->has_gpu |= !device_is_host(device);
     device->state = DEVICE_READY;
     device->ready_ns = uv_hrtime();
     log_info("%s: %s, %llu bytes for arrays (worker %d, generation %llu)", device->name,
@@ -373,7 +376,7 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
 {
     const struct arena *arena = &device->devices->arena;
     if (tag & TAG_ORDER) {
-        struct order *order = take_back(device, tag & ~TAG_ORDER);
+        struct order *order = take_back(device, tag & ~TAG_ORDER, ORDER_READ, ORDER_WRITE);
         if (order)
             finished(device, order, status, NULL);
         return order != NULL;
@@ -393,40 +396,15 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
     return true;
 }
 
-/* The longest that the device should be at one thing of the order's. On a GPU a pass: those of many
- * points are cut into less, and of few points into more, of some milliseconds. On the host, where
- * several threads are at a pass, what one of them does alone: a row along x at least, and as much
- * as all of it where each line is solved from end to end (gpu/host/share.c). */
-static double piece_ns(const struct device *device, const struct order *order)
-{
-    const struct job *job = order->job;
-    if (!is_host(device))
-        return (double)schedule_estimate(&order->user->part[device->number]->flow, job) /
-               (double)job_passes(job);
-    const bool solves = job->operator_id == OPERATOR_DIFFUSION && job->more.scheme == SCHEME_ADI;
-    return HOST_POINT_NS * job_point_work(job) *
-           (double)(solves ? job_points(job) : job->n[AXIS_X]);
-}
-
-static double longest_piece_ns(const struct device *device)
-{
-    double longest_ns = 0;
-    for (size_t i = 0; i < DEVICE_BUCKETS; i++)
-        for (const struct order *order = device->running[i]; order; order = order->next_running) {
-            const double ns = order->kind == ORDER_RUN ? piece_ns(device, order) : 0;
-            longest_ns = ns > longest_ns ? ns : longest_ns;
-        }
-    return longest_ns;
-}
-
 /* False, as of orders_take(). */
 static bool take_exported(struct device *device, const struct channel_message *message,
                           int *descriptor)
 {
-    struct order *order = take_back(device, message->u.exported.id);
     const bool ok = message->status == STATUS_OK;
-    if (!order || order->kind != ORDER_EXPORT || message->status >= STATUS_COUNT ||
-        ok != (*descriptor >= 0))
+    if (message->status >= STATUS_COUNT || ok != (*descriptor >= 0))
+        return false;
+    struct order *order = take_back(device, message->u.exported.id, ORDER_EXPORT, ORDER_EXPORT);
+    if (!order)
         return false;
     if (ok)
         field_take_exported(order->in[0], order->scratch[0], *descriptor);
@@ -465,17 +443,19 @@ bool orders_take(struct device *device, const struct channel_message *message, i
     case CHANNEL_EXPORTED:
         return take_exported(device, message, descriptor);
     case CHANNEL_PROGRESS:
-        order = *bucket_place(device, message->u.job.id);
-        if (!order || order->run) /* a part has no task */
+        order = find_order(device, message->u.job.id, ORDER_RUN, ORDER_RUN);
+        if (!order || !order->progress || message->u.job.done > job_passes(order->job))
             return false;
         device->devices->events->progress(order, message->u.job.done);
         return true;
     case CHANNEL_EDGES:
-        order = *bucket_place(device, message->u.job.id);
+        order = find_order(device, message->u.job.id, ORDER_RUN, ORDER_RUN);
         return order && order->run && group_part_edges(order);
     case CHANNEL_FINISHED:
-        order = take_back(device, message->u.job.id);
-        if (!order || message->status >= STATUS_COUNT)
+        if (message->status >= STATUS_COUNT)
+            return false;
+        order = take_back(device, message->u.job.id, ORDER_RUN, ORDER_MEASURE);
+        if (!order)
             return false;
         order->measured = message->u.job.measured;
         finished(device, order, (enum status)message->status, message);
@@ -487,7 +467,7 @@ bool orders_take(struct device *device, const struct channel_message *message, i
     case CHANNEL_PONG:
         /* Judged at once: what it tells of may end, and leave the device, before the next beat. */
         heartbeat_pong(&device->heartbeat, &message->u.pong);
-        if (heartbeat_is_stuck(&device->heartbeat, longest_piece_ns(device)))
+        if (heartbeat_is_stuck(&device->heartbeat, device_longest_piece_ns(device)))
             device_give_up(device, "its device ends nothing of what it was given");
         return true;
     default:

@@ -262,6 +262,8 @@ static void on_end(uv_prepare_t *handle)
         group_flush(group);
     settle_connections(io);
     free_closed(io);
+    arena_serve(&io->jobs->devices->arena);
+    settle_connections(io);
     communicators_flush(io->jobs->devices);
     LIST_EACH (struct device, device, &io->jobs->devices->list, link)
         device_flush(device);

@@ -105,7 +105,7 @@ static void write_export(struct answer *answer, const struct task *task)
     struct field *const field = task->op->in[0];
     const struct device_info *info = &field->device->info;
     const uint8_t *u = info->uuid;
-    const bool is_host = strcmp(info->kind, "host") == 0;
+    const bool is_host = device_is_host(field->device);
     char uuid[37];
     snprintf(uuid, sizeof uuid,
              "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],

@@ -136,7 +136,7 @@ static struct slab_waiter *next_waiter(struct arena *arena)
 
 /* Wake those who can go on. A waiter may take, release and wait again from inside; it ends because
  * each one that was woken has left its queue or taken a slab. */
-static void serve_waiters(struct arena *arena)
+void arena_serve(struct arena *arena)
 {
     if (arena->serving)
         return;
@@ -156,7 +156,7 @@ void arena_release(struct arena *arena, struct slab *slab)
     slab->user->slabs[slab->share]--;
     slab->user = NULL;
     list_push_front(&arena->free, &slab->link);
-    serve_waiters(arena);
+    arena_serve(arena);
 }
 
 void arena_wait(struct arena *arena, struct slab_waiter *waiter)

@@ -83,6 +83,9 @@ void arena_release(struct arena *arena, struct slab *slab);
  * not. */
 void arena_wait(struct arena *arena, struct slab_waiter *waiter);
 void arena_forget(struct slab_waiter *waiter);
+/* Wake waiters that can go on: at the end of a turn, in which one that others waited behind may
+ * have been forgotten. */
+void arena_serve(struct arena *arena);
 
 uint8_t *arena_memory(const struct arena *arena, const struct slab *slab);
 /* The same, to write at most `bytes` from its beginning: so much is cleared before another user

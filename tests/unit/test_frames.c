@@ -117,6 +117,32 @@ static struct channel_message upload(uint64_t offset, uint64_t bytes)
                                     .u.copy = {.arena_offset = offset, .bytes = bytes, .tag = 5}};
 }
 
+/* What a node says, or a region's end, must not come before what was sent for it has left. */
+TEST(test_what_is_not_sent_whole_is_known, setup, teardown)
+{
+    struct channel_message record = upload(0, ARENA),
+                           copied = {.type = CHANNEL_COPIED, .u.copy.tag = 5};
+    const struct channel_message finished = {.type = CHANNEL_FINISHED, .u.job.id = 5},
+                                 run = {.type = CHANNEL_RUN, .u.run.id = 5};
+    bool moved;
+    assert_false(frames_answered_early(&out, &copied));
+    push(&record, 0);
+    wire.is_fast = true;
+    assert_true(frames_send(&out, &stream, &moved)); /* part of it */
+    assert_true(frames_answered_early(&out, &copied));
+    assert_false(frames_answered_early(&out, &finished));
+    assert_true(frames_hold(&out, PAYLOAD_ARENA));
+    push(&run, 0);
+    assert_true(frames_answered_early(&out, &finished));
+    copied.u.copy.tag = 6;
+    assert_false(frames_answered_early(&out, &copied));
+    copied.u.copy.tag = 5;
+    send_all();
+    assert_false(frames_answered_early(&out, &copied));
+    assert_false(frames_answered_early(&out, &finished));
+    assert_false(frames_hold(&out, PAYLOAD_ARENA));
+}
+
 TEST(test_frames_arrive_as_they_were_sent, setup, teardown)
 {
     const struct channel_message ping = {.type = CHANNEL_PING};

@@ -81,6 +81,18 @@ TEST(test_what_does_not_lie_there_is_refused, map, unmap)
     assert_false(payload_note(&job));
 }
 
+TEST(test_a_region_is_in_use_until_the_answer_that_writes_it, map, unmap)
+{
+    struct channel_message job = run(3), finished = {.type = CHANNEL_FINISHED, .u.job.id = 3};
+    job.u.run.to[0].region = REGION;
+    assert_false(payload_is_due(REGION));
+    assert_true(payload_note(&job));
+    assert_true(payload_is_due(REGION));
+    assert_false(payload_is_due(PAYLOAD_ARENA));
+    assert_true(payload_note(&finished));
+    assert_false(payload_is_due(REGION));
+}
+
 TEST(test_a_download_is_brought_by_its_copied_alone, map, unmap)
 {
     const struct channel_message download = copy(CHANNEL_DOWNLOAD, PAYLOAD_ARENA, 512, 64, 9);
