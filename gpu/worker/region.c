@@ -15,18 +15,22 @@
 
 /* --- the mapper's --- */
 
-/* Have its pages in the page table before a job is kept waiting for each of them. In pieces: the
- * worker's own calls for memory wait for every call of this. Where Linux is older than 5.14 there
- * is no such call, and the first job waits. */
-static void populate(uint8_t *memory, uint64_t bytes, bool writable)
+/* Have its next pages in the page table before a job is kept waiting for each of them: as many as
+ * it may while others wait. False: there are more. In pieces: the worker's own calls for memory
+ * wait for every call of this. Where Linux is older than 5.14 there is no such call, and the first
+ * job waits. */
+static bool populate(struct region *region)
 {
-    enum { PIECE_BYTES = 8 << 20 };
-    for (uint64_t done = 0; done < bytes; done += PIECE_BYTES) {
-        const uint64_t left = bytes - done;
-        if (madvise(memory + done, left < PIECE_BYTES ? left : PIECE_BYTES,
-                    writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) < 0)
-            return;
+    enum { PIECE_BYTES = 8 << 20, TURN_BYTES = 256 << 20 };
+    const uint64_t end = region->populated + TURN_BYTES;
+    while (region->populated < end && region->populated < region->bytes) {
+        const uint64_t left = region->bytes - region->populated;
+        if (madvise(region->memory + region->populated, left < PIECE_BYTES ? left : PIECE_BYTES,
+                    region->writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) < 0)
+            return true;
+        region->populated += PIECE_BYTES;
     }
+    return region->populated >= region->bytes;
 }
 
 /* mmap() of the whole region where pieces that are pinned begin: a chunk of an array at a round
@@ -67,8 +71,6 @@ static void map_region(const struct regions *regions, struct region *region)
     if (regions->backend->pin)
         region->status =
             regions->backend->pin(memory, region->bytes, region->writable, &region->addressable);
-    else
-        populate(memory, region->bytes, region->writable);
     if (region->status == STATUS_OK)
         region->memory = memory;
     else
@@ -96,6 +98,14 @@ static void note_mapped(struct regions *regions, struct region *region)
     wake_send(regions->wake);
 }
 
+static void order(struct regions *regions, struct region *region)
+{
+    pthread_mutex_lock(&regions->mutex);
+    list_push(&regions->orders, &region->link);
+    pthread_cond_signal(&regions->ordered);
+    pthread_mutex_unlock(&regions->mutex);
+}
+
 static void *mapper(void *argument)
 {
     struct regions *regions = argument;
@@ -111,8 +121,12 @@ static void *mapper(void *argument)
             unmap(regions, region);
             continue;
         }
-        map_region(regions, region);
-        note_mapped(regions, region);
+        if (!region->memory)
+            map_region(regions, region);
+        if (region->memory && !regions->backend->pin && !populate(region))
+            order(regions, region); /* behind what has come meanwhile */
+        else
+            note_mapped(regions, region);
     }
 }
 
@@ -128,14 +142,6 @@ bool regions_init(struct regions *regions, const struct backend *backend, int wa
     const int error = pthread_create(&regions->mapper, NULL, mapper, regions);
     return error == 0 || failure_set(failure, STATUS_INTERNAL, NULL, "no thread to map regions: %s",
                                      strerror(error));
-}
-
-static void order(struct regions *regions, struct region *region)
-{
-    pthread_mutex_lock(&regions->mutex);
-    list_push(&regions->orders, &region->link);
-    pthread_cond_signal(&regions->ordered);
-    pthread_mutex_unlock(&regions->mutex);
 }
 
 void regions_free(struct regions *regions)

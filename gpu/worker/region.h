@@ -1,5 +1,6 @@
 /* The clients' memory that a worker has mapped, by the front's ids. To map and pin takes some 100
- * ms for 512 MiB: a thread of its own does it, one region after another, and undoes it.
+ * ms for 512 MiB: a thread of its own does it, one region after another (of the host's memory some
+ * of each in turn), and undoes it.
  *
  *   worker's thread               mapper
  *   regions_map()    ── queue ──► mmap, backend->pin
@@ -30,7 +31,8 @@ struct region {
     /* The mapper's, until it has been answered, and again when it goes. */
     struct list link;
     uint8_t *memory;
-    bool addressable; /* backend.h */
+    uint64_t populated; /* bytes of it, or all */
+    bool addressable;   /* backend.h */
     int memfd;
     bool goes;
 };

@@ -74,7 +74,7 @@ static struct slab *take_slab(struct device_copy *copy, const struct device *fro
     struct slab *slab;
     if (mailbox_reaches(from, to)) {
         *bytes = next_bytes(copy, mailbox_slot_bytes(to));
-        if (!(slab = mailbox_take(to)))
+        if (!(slab = mailbox_take(to, copy->from->user)))
             mailbox_wait(to, &copy->waiter);
         return slab;
     }

@@ -58,12 +58,20 @@ bool mailbox_reaches(const struct device *from, const struct device *to)
 
 /* --- slots --- */
 
-struct slab *mailbox_take(struct device *device)
+/* How many the user has taken. */
+static uint32_t *slots_of(const struct mailbox *mailbox, const struct user *user)
+{
+    return &user->part[mailbox->device->number]->slots;
+}
+
+struct slab *mailbox_take(struct device *device, struct user *user)
 {
     struct mailbox *mailbox = device->mailbox;
     struct slab *slot = LIST_TAKE(&mailbox->free, struct slab, link);
     if (!slot)
         return NULL;
+    slot->user = user;
+    ++*slots_of(mailbox, user);
     slot->uses++;
     mailbox->taken++;
     return slot;
@@ -83,13 +91,27 @@ static void wake_all(struct mailbox *mailbox)
         waiter->ready(waiter);
 }
 
+/* The first to come of those whose user has the fewest slots, taken out; NULL: none waits. */
+static struct slab_waiter *take_waiter(struct mailbox *mailbox)
+{
+    struct slab_waiter *next = NULL;
+    LIST_EACH (struct slab_waiter, waiter, &mailbox->waiting, link) {
+        if (!next || *slots_of(mailbox, waiter->user) < *slots_of(mailbox, next->user))
+            next = waiter;
+        if (*slots_of(mailbox, next->user) == 0)
+            break;
+    }
+    if (next)
+        list_remove(&next->link);
+    return next;
+}
+
 /* One that needs no slot any more leaves it to the next. */
 static void wake_some(struct mailbox *mailbox)
 {
-    while (!list_empty(&mailbox->free) && !list_empty(&mailbox->waiting)) {
-        struct slab_waiter *waiter = LIST_TAKE(&mailbox->waiting, struct slab_waiter, link);
+    struct slab_waiter *waiter;
+    while (!list_empty(&mailbox->free) && (waiter = take_waiter(mailbox)))
         waiter->ready(waiter);
-    }
 }
 
 static void settle(struct mailbox *mailbox);
@@ -97,6 +119,8 @@ static void settle(struct mailbox *mailbox);
 void mailbox_release(struct slab *slot)
 {
     struct mailbox *mailbox = slot->mailbox;
+    --*slots_of(mailbox, slot->user);
+    slot->user = NULL;
     mailbox->taken--;
     list_push(&mailbox->free, &slot->link);
     wake_some(mailbox);

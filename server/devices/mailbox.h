@@ -55,9 +55,11 @@ void mailbox_free(struct device *device);
 /* Can bytes go from an array of `from` to one of `to` through the mailbox of `to`? */
 bool mailbox_reaches(const struct device *from, const struct device *to);
 
-/* Take a slot of the device's mailbox; NULL: none is free. mailbox_wait() calls the waiter once
- * when one is; it waits for one thing at a time, and arena_forget() ends its wait. */
-struct slab *mailbox_take(struct device *device);
+/* Take a slot of the device's mailbox for the user, who has an array there; NULL: none is free.
+ * mailbox_wait() calls the waiter once when one is: the first of the user who has the fewest, so
+ * that a user with many copies under way does not keep others waiting for all of them. It waits for
+ * one thing at a time, and arena_forget() ends its wait. */
+struct slab *mailbox_take(struct device *device, struct user *user);
 void mailbox_wait(struct device *device, struct slab_waiter *waiter);
 void mailbox_release(struct slab *slot);
 

@@ -4,8 +4,8 @@
 
 #include "server/jobs/jobs.h"
 
-/* The client takes the field's descriptor; again: nothing changes. False with the failure set: there
- * is no memory. */
+/* The client takes the field's descriptor; again: nothing changes. False with the failure set:
+ * there is no memory. */
 bool exports_take(struct client *client, struct field *field, struct failure *failure);
 
 /* The client is gone. */

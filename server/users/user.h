@@ -50,6 +50,7 @@ struct device_user {
     uint64_t arrays;           /* their number */
     int64_t due_ns;            /* that the user's jobs there will take, by estimate; 0: none */
     uint32_t homes;            /* connections of the user's whose home it is */
+    uint32_t slots;            /* of its mailbox, that the user's copies have taken */
 };
 
 struct user {
