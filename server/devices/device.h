@@ -5,8 +5,8 @@
  * 100 ms; the front never gives up). Until it has been reaped, its slabs are not touched: its DMA
  * may still run. Orders given while there is no worker wait for the next one.
  *
- * A worker that is silent for 5 s (while it starts: 65 s), or whose device completes none of its
- * work (heartbeat.h), hangs and is killed. */
+ * A worker that is silent for 5 s (while it starts, or is held in the kernel: 65 s), or whose
+ * device completes none of its work (heartbeat.h), hangs and is killed. */
 #pragma once
 
 #include "server/devices/heartbeat.h"

@@ -62,10 +62,10 @@ static inline bool heartbeat_is_stalled(const struct heartbeat *heartbeat)
     return heartbeat->silent >= HEARTBEAT_STALLED;
 }
 
-/* Not for 5 seconds; while it starts, 65. */
-static inline bool heartbeat_is_lost(const struct heartbeat *heartbeat, bool starts)
+/* Not for 5 seconds; while it starts, or is held in the kernel, 65. */
+static inline bool heartbeat_is_lost(const struct heartbeat *heartbeat, bool has_time)
 {
-    return heartbeat->silent >= (starts ? HEARTBEAT_START : HEARTBEAT_LOST);
+    return heartbeat->silent >= (has_time ? HEARTBEAT_START : HEARTBEAT_LOST);
 }
 
 /* To be asked at each PONG: has the device completed none of its work, or (by the PONG's still_us)

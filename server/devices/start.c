@@ -8,6 +8,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -108,4 +109,17 @@ bool start_open(void)
 {
     entrance = rights_thread(run_starter, &outlet, "start programs");
     return entrance >= 0;
+}
+
+bool start_is_held(pid_t pid)
+{
+    char path[32], stat[256] = {0};
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    const size_t bytes = fread(stat, 1, sizeof stat - 1, file);
+    fclose(file);
+    const char *name_end = bytes ? strrchr(stat, ')') : NULL; /* "PID (NAME) STATE …" */
+    return name_end && strncmp(name_end, ") D", 3) == 0;
 }

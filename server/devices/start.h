@@ -16,3 +16,7 @@ bool start_open(void);
 int start_program(const char *program, const char *argument, int type, int *channel, pid_t *pid);
 /* The same with `end`, which stays the caller's, as START_DESCRIPTOR. */
 int start_program_at(const char *program, const char *argument, int end, pid_t *pid);
+
+/* Is it in a call of the kernel that it cannot be taken out of (state D)? Then it may well go on,
+ * and does not end before that, whatever signal it gets. */
+bool start_is_held(pid_t pid);

@@ -1,0 +1,36 @@
+/* Programs that the front starts: whether the kernel holds one. */
+#include "server/devices/start.h"
+#include "tests/unit/unit.h"
+
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HELD_S = 2 };
+
+static void rest(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+}
+
+/* Whoever calls vfork() is held until the child ends. */
+TEST(test_a_process_that_is_held_in_the_kernel, NULL, NULL)
+{
+    const pid_t pid = fork();
+    if (pid == 0) {
+        if (vfork() == 0) {
+            sleep(HELD_S);
+            _exit(0);
+        }
+        pause();
+    }
+    assert_true(pid > 0);
+    assert_false(start_is_held(getpid()));
+    while (!start_is_held(pid))
+        rest();
+    while (start_is_held(pid))
+        rest();
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_false(start_is_held(pid));
+}
