@@ -178,16 +178,19 @@ void queues_await_clears(void)
     fault_never(cudaStreamSynchronize(all.clearing), "cudaStreamSynchronize");
 }
 
-/* A copy is a group of its own. */
-static void begin_copy(struct queue *queue, struct operation *operation, enum cudaMemcpyKind kind)
+/* A copy is a group of its own. `outside` is its end that may be a client's memory, pinned in
+ * pieces; it may also be imported memory, or another array. */
+static void begin_copy(struct queue *queue, struct operation *operation, const void *outside)
 {
     struct group *group = group_take(true);
     char *to = operation->to;
-    const char *from = operation->from, *outside = kind == cudaMemcpyHostToDevice ? from : to;
+    const char *from = operation->from;
     wait_for_clears(queue);
     for (size_t piece, done = 0; done < operation->bytes; done += piece) {
-        piece = pin_piece(outside + done, operation->bytes - done);
-        fault_never(cudaMemcpyAsync(to + done, from + done, piece, kind, queue->stream), "a copy");
+        piece = pin_piece((const char *)outside + done, operation->bytes - done);
+        fault_never(
+            cudaMemcpyAsync(to + done, from + done, piece, cudaMemcpyDefault, queue->stream),
+            "a copy");
     }
     list_push(&group->operations, &operation->link);
     queue_add(queue, group);
@@ -204,8 +207,7 @@ static struct operation *take_copy(void *to, const void *from, size_t bytes, str
 
 void queues_upload(void *device, const void *arena, size_t bytes, struct token token)
 {
-    begin_copy(&all.queues[UPLOADS], take_copy(device, arena, bytes, token),
-               cudaMemcpyDefault); /* from the host, or from imported memory */
+    begin_copy(&all.queues[UPLOADS], take_copy(device, arena, bytes, token), arena);
     all.uploads++;
 }
 
@@ -214,7 +216,7 @@ static void begin_download(struct operation *operation, const struct group *grou
     struct queue *queue = &all.queues[DOWNLOADS];
     if (group)
         fault_never(cudaStreamWaitEvent(queue->stream, group->end, 0), "cudaStreamWaitEvent");
-    begin_copy(queue, operation, cudaMemcpyDefault); /* to the host, or to another array */
+    begin_copy(queue, operation, operation->to);
 }
 
 void queues_download(void *arena, const void *device, size_t bytes, const void *after,

@@ -177,24 +177,25 @@ TEST(test_many_jobs_at_once, setup, teardown)
     ping();
 }
 
-/* Jobs of many chunks each, all in flight at once, from one field to separate places. */
+/* Jobs of many chunks each, all in flight at once, from one field to separate places: at an odd
+ * place, which reaches over two of the pieces that a device knows the region in. */
 TEST(test_large_jobs_in_regions, setup, teardown)
 {
-    enum { JOBS = 3 };
+    enum { JOBS = 3, FIELD = (6 << 20) + 48 };
     struct job jobs[JOBS] = {block(OPERATOR_DERIVATIVE, 80, 90, 170),
                              block(OPERATOR_DERIVATIVE, 80, 90, 170),
                              block(OPERATOR_LAPLACIAN, 80, 90, 170)};
     jobs[1].axis = AXIS_X;
     const uint64_t bytes = job_bytes(&jobs[0]);
-    const struct client_region region = make_region((1 + JOBS) * bytes, true);
+    const struct client_region region = make_region(FIELD + (1 + JOBS) * bytes, true);
     struct random random = random_start();
-    random_field(&random, &jobs[0], region.memory);
+    random_field(&random, &jobs[0], region.memory + FIELD);
     uint64_t in[JOBS], out[JOBS], ids[JOBS];
     for (int i = 0; i < JOBS; i++) {
         in[i] = allocate_beside(bytes);
         out[i] = allocate_beside(bytes);
-        set_place((struct place){region.id, 0},
-                  (struct place){region.id, (uint64_t)(1 + i) * bytes});
+        set_place((struct place){region.id, FIELD},
+                  (struct place){region.id, FIELD + (uint64_t)(1 + i) * bytes});
         ids[i] = run(&jobs[i], in[i], out[i], 0, false);
     }
     for (int i = 0; i < JOBS; i++) {
@@ -213,7 +214,8 @@ TEST(test_large_jobs_in_regions, setup, teardown)
         }
     }
     for (int i = 0; i < JOBS; i++) {
-        assert_result(&jobs[i], region.memory, region.memory + (uint64_t)(1 + i) * bytes);
+        assert_result(&jobs[i], region.memory + FIELD,
+                      region.memory + FIELD + (uint64_t)(1 + i) * bytes);
         release(in[i]);
         release(out[i]);
     }
