@@ -300,6 +300,14 @@ def descriptors(pid):
     return collections.Counter(re.sub(r"\d+", "N", name) for name in names) - collections.Counter({"socket:[N]": compilers})
 
 
+def descriptors_at_rest(pid):
+    """Once the mailboxes are open, which takes a moment after the devices are ready."""
+    before = None
+    while before != (before := descriptors(pid)):
+        time.sleep(1)
+    return before
+
+
 def settle(daemon, cases, devices, descriptors_before):
     """All devices serve again, and the server holds what it held before."""
     eventually(daemon.answers, "all devices are ready")
@@ -324,7 +332,7 @@ def main():
     daemon = Daemon(*nccl, device=OPTIONS.device, node_options=nccl)
     devices = [d["name"] for d in daemon.info()["devices"] if d["name"] != "distributed"]
     players = [Player(f"client {i}", daemon.path, cases, devices, trace, rng.random()) for i in range(OPTIONS.clients)]
-    descriptors_before = descriptors(daemon.pid)
+    descriptors_before = descriptors_at_rest(daemon.pid)
     killer = Killer(daemon, trace, OPTIONS.pause, rng.random())
     try:
         for thread in [*players, killer]:
