@@ -413,6 +413,16 @@ static bool take_exported(struct device *device, const struct channel_message *m
     return true;
 }
 
+/* False, as of orders_take(). */
+static bool take_progress(struct device *device, uint64_t id, uint64_t passes)
+{
+    struct order *order = find_order(device, id, ORDER_RUN, ORDER_RUN);
+    if (!order || !order->progress || passes > job_passes(order->job))
+        return false;
+    device->devices->events->progress(order, passes);
+    return true;
+}
+
 bool orders_take(struct device *device, const struct channel_message *message, int *descriptor)
 {
     struct order *order;
@@ -443,11 +453,7 @@ bool orders_take(struct device *device, const struct channel_message *message, i
     case CHANNEL_EXPORTED:
         return take_exported(device, message, descriptor);
     case CHANNEL_PROGRESS:
-        order = find_order(device, message->u.job.id, ORDER_RUN, ORDER_RUN);
-        if (!order || !order->progress || message->u.job.done > job_passes(order->job))
-            return false;
-        device->devices->events->progress(order, message->u.job.done);
-        return true;
+        return take_progress(device, message->u.job.id, message->u.job.done);
     case CHANNEL_EDGES:
         order = find_order(device, message->u.job.id, ORDER_RUN, ORDER_RUN);
         return order && order->run && group_part_edges(order);
