@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* Make room for one more item of so many bytes behind the `count` that begin at *first. The items
- * may move, but only where that frees half of the room: each moves once on average. False: no
- * memory, and nothing has changed. */
+ * may move, but where there is memory only if that frees half of the room: each moves once on
+ * average. False: no memory, and nothing has changed. */
 static inline bool fifo_make_room(void **items, uint32_t *first, uint32_t count, uint32_t *capacity,
                                   size_t bytes)
 {
@@ -24,6 +24,11 @@ static inline bool fifo_make_room(void **items, uint32_t *first, uint32_t count,
         return false;
     const uint32_t more = *capacity ? *capacity * 2 : 64;
     void *grown = realloc(*items, more * bytes);
+    if (!grown && count < *capacity) {
+        memmove(*items, (uint8_t *)*items + *first * bytes, count * bytes);
+        *first = 0;
+        return true;
+    }
     if (!grown)
         return false;
     *items = grown;

@@ -171,13 +171,6 @@ static void poll_update(struct device *device)
     uv_poll_start(&device->poll, UV_READABLE | (writes ? UV_WRITABLE : 0), on_channel_poll);
 }
 
-/* To be held in the kernel need not be its fault: a client may work on its own memory so slowly
- * that a worker which touches it waits. */
-static bool has_time(const struct device *device)
-{
-    return device->state == DEVICE_STARTING || start_is_held(device->pid);
-}
-
 static void on_timer(uv_timer_t *timer)
 {
     struct device *device = timer->data;
@@ -198,8 +191,11 @@ static void on_timer(uv_timer_t *timer)
         return;
     if (heartbeat_beat(&device->heartbeat))
         device_tell(device, &ping, NULL);
-    if (heartbeat_is_lost(&device->heartbeat, false) &&
-        heartbeat_is_lost(&device->heartbeat, has_time(device)))
+    /* Which need not be its fault: a client may work on its own memory so slowly that a worker
+     * which touches it waits. */
+    if (heartbeat_is_stalled(&device->heartbeat) && start_is_held(device->pid))
+        heartbeat_is_held(&device->heartbeat);
+    if (heartbeat_is_lost(&device->heartbeat, device->state == DEVICE_STARTING))
         device_give_up(device, "its worker does not answer");
 }
 

@@ -21,7 +21,8 @@ enum {
 struct heartbeat {
     bool pinged;     /* an answer is due, */
     bool late;       /* … since before the last beat */
-    uint64_t silent; /* beats since it last said anything */
+    uint64_t silent; /* beats since it last said anything; … */
+    uint64_t held;   /* … of these, when the kernel was last seen to hold it; 0: not */
     /* Of its last answer; and how many answers in a row had work of some kind under way of which
      * none had ended since the answer before. */
     struct channel_pong pong;
@@ -41,7 +42,13 @@ static inline bool heartbeat_beat(struct heartbeat *heartbeat)
 /* The worker has sent a message; heartbeat_pong(): a PONG. */
 static inline void heartbeat_heard(struct heartbeat *heartbeat)
 {
-    heartbeat->silent = 0;
+    heartbeat->silent = heartbeat->held = 0;
+}
+
+/* The kernel is seen to hold it. */
+static inline void heartbeat_is_held(struct heartbeat *heartbeat)
+{
+    heartbeat->held = heartbeat->silent;
 }
 
 static inline void heartbeat_pong(struct heartbeat *heartbeat, const struct channel_pong *pong)
@@ -62,10 +69,11 @@ static inline bool heartbeat_is_stalled(const struct heartbeat *heartbeat)
     return heartbeat->silent >= HEARTBEAT_STALLED;
 }
 
-/* Not for 5 seconds; while it starts, or is held in the kernel, 65. */
-static inline bool heartbeat_is_lost(const struct heartbeat *heartbeat, bool has_time)
+/* Not for 5 seconds since the kernel held it; not for 65, also while it starts. */
+static inline bool heartbeat_is_lost(const struct heartbeat *heartbeat, bool starts)
 {
-    return heartbeat->silent >= (has_time ? HEARTBEAT_START : HEARTBEAT_LOST);
+    return heartbeat->silent >= HEARTBEAT_START ||
+           (!starts && heartbeat->silent - heartbeat->held >= HEARTBEAT_LOST);
 }
 
 /* To be asked at each PONG: has the device completed none of its work, or (by the PONG's still_us)

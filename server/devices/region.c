@@ -94,32 +94,34 @@ void region_hang_up(struct region_owner *owner)
     owner->answers_due = 0;
 }
 
-/* A worker maps one region after another, which for a large one takes seconds: so it has one of a
- * user's at a time, and others wait for no more than that one. */
-static bool is_at_one(const struct device *device, const struct user *user)
-{
-    LIST_EACH (const struct mapping, mapping, &device->regions, link)
-        if (mapping->state == REGION_MAPPING && mapping->region->user == user)
-            return true;
-    return false;
-}
-
 /* Begin what the device was asked for, if it can be now: else after the user's one before it, at
- * the next beat, or worker. */
+ * the next beat, or worker. A worker maps one region after another, which for a large one takes
+ * seconds: so it has one of a user's at a time, and others wait for no more than that one. */
 static void map(struct mapping *mapping)
 {
-    if (mapping->device && mapping->region->allocated && mapping->state == REGION_UNMAPPED &&
-        mapping->device->state == DEVICE_READY &&
-        !is_at_one(mapping->device, mapping->region->user) &&
-        device_map(mapping->device, mapping->region))
+    bool *const maps =
+        mapping->device ? &mapping->region->user->maps[mapping->device->number] : NULL;
+    if (maps && !*maps && mapping->region->allocated && mapping->state == REGION_UNMAPPED &&
+        mapping->device->state == DEVICE_READY && device_map(mapping->device, mapping->region)) {
         mapping->state = REGION_MAPPING;
+        *maps = true;
+    }
+}
+
+static void end_mapping(struct mapping *mapping, enum mapping_state state)
+{
+    mapping->region->user->maps[mapping->device->number] = false;
+    mapping->state = state;
 }
 
 static void map_next(struct device *device, const struct user *user)
 {
-    LIST_EACH (struct mapping, mapping, &device->regions, link)
-        if (mapping->state == REGION_UNMAPPED && mapping->region->user == user)
+    LIST_EACH (struct mapping, mapping, &device->regions, link) {
+        if (user->maps[device->number])
+            return;
+        if (mapping->region->user == user)
             map(mapping);
+    }
 }
 
 /* Ask the device to map the region, if it was not yet. */
@@ -192,7 +194,7 @@ void region_worker_ready(struct device *device)
 void region_worker_lost(struct device *device)
 {
     LIST_EACH (struct mapping, mapping, &device->regions, link)
-        mapping->state = REGION_UNMAPPED;
+        end_mapping(mapping, REGION_UNMAPPED);
 }
 
 /* Its next worker maps it; but nothing waits for a node, which may never join again. */
@@ -247,7 +249,7 @@ bool region_mapped(struct device *device, uint64_t number, enum status status)
     if (!mapping || mapping->state != REGION_MAPPING)
         return false;
     struct region *region = mapping->region;
-    mapping->state = status == STATUS_OK ? REGION_MAPPED : REGION_LOST;
+    end_mapping(mapping, status == STATUS_OK ? REGION_MAPPED : REGION_LOST);
     mapping->loss = status;
     map_next(device, region->user);
     if (region->registering && status == STATUS_OK) {

@@ -226,7 +226,7 @@ static void poll_or_sleep(struct io *io)
     const uint64_t busy_poll_ns = busy_poll_time(io) * (jobs ? BUSY_POLL_TIMES : 1);
     const bool polls =
         busy_poll_ns && jobs <= BUSY_POLL_JOBS && uv_hrtime() - came_ns < busy_poll_ns;
-    if (polls || !list_empty(&turn->ready))
+    if (polls || !list_empty(&turn->ready) || !list_empty(&io->changed) || !list_empty(&io->closed))
         uv_idle_start(&turn->busy_poll, on_busy_poll);
     else
         uv_idle_stop(&turn->busy_poll);

@@ -69,16 +69,16 @@ static const struct user *first_without(struct arena *arena, enum share share)
 }
 
 /* While a user who holds none waits for several, nobody else takes any: else users who each need
- * one would take every slab that is released. */
+ * one would take every slab that is released. That one may have all that are left. */
 static bool may_take(struct arena *arena, const struct user *user, enum share share, uint32_t count)
 {
     const uint32_t left = arena->total[share] - arena->taken[share];
     const struct user *without = first_without(arena, share);
-    const bool has_turn = user == arena->woken && !user->slabs[share];
-    if (without && without != user && !has_turn)
+    const bool is_next = user == without || (user == arena->woken && !user->slabs[share]);
+    if (without && !is_next)
         return false;
-    if (count == 1 && left && !user->slabs[share])
-        return true; /* also the last one */
+    if (!user->slabs[share] && (is_next || count == 1))
+        return count <= left;
     return reserve_shares(left, user->slabs[share], count);
 }
 

@@ -20,7 +20,7 @@ struct slab {
     uint32_t number;
     uint64_t uses; /* of a slot: how often it was taken */
     enum share share;
-    struct user *user;      /* of the arena's: its holder; NULL: free */
+    struct user *user;      /* its holder; NULL: free */
     uid_t last_uid;         /* whose bytes it has held */
     uint32_t used_bytes;    /* how far they reach, from its begin */
     bool goes_up;           /* to the array; else from it */

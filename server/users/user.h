@@ -64,6 +64,7 @@ struct user {
     struct slab_queue slab_queues[SHARE_COUNT];
     struct passing_account passed;          /* descriptors of theirs that wait to be closed */
     struct device_user *part[DEVICES_MOST]; /* by the device's number; NULL: never had any */
+    bool maps[DEVICES_MOST];                /* its worker is at a region of the user's */
     struct kernel_account kernels;          /* compiled for the user's stencils */
     struct turn_user turn;                  /* of the loop's time */
     struct bounds_user bounds;

@@ -49,6 +49,25 @@ TEST(silence_counts_from_the_first_ping)
     assert_true(heartbeat_is_lost(&heartbeat, true));
 }
 
+TEST(one_that_the_kernel_has_held_has_time)
+{
+    struct heartbeat heartbeat = {0};
+    beats(&heartbeat, 20 * SECOND);
+    heartbeat_is_held(&heartbeat);
+    beats(&heartbeat, 5 * SECOND);
+    assert_false(heartbeat_is_lost(&heartbeat, false)); /* it may be about to say something */
+    beats(&heartbeat, 1);
+    assert_true(heartbeat_is_lost(&heartbeat, false));
+    heartbeat_is_held(&heartbeat);
+    assert_false(heartbeat_is_lost(&heartbeat, false));
+    beats(&heartbeat, 40 * SECOND);
+    heartbeat_is_held(&heartbeat);
+    assert_true(heartbeat_is_lost(&heartbeat, false)); /* for ever is too long */
+    heartbeat_heard(&heartbeat);
+    beats(&heartbeat, 5 * SECOND + 1);
+    assert_true(heartbeat_is_lost(&heartbeat, false));
+}
+
 TEST(whatever_it_says_is_a_sign_of_life)
 {
     struct heartbeat heartbeat = {0};
