@@ -17,7 +17,7 @@ import numpy
 import pytest
 
 from faults import NO_THREADS, Faults, needs_preload
-from fdtest import Daemon, Node, Region, eventually, wave
+from fdtest import Daemon, Node, Region, eventually, sanitized, wave
 from test_nodes import LENT, children, links
 
 
@@ -75,8 +75,9 @@ def test_a_worker_that_is_back_soon_is_waited_for(method):
 
 @contextlib.contextmanager
 def starved(pid):
-    """A process that computes for 2 ms, however long it takes to be given them, and is stopped for 98 ms."""
-    ends = threading.Event()
+    """A process that computes for 2 ms, however long it takes to be given them, and is stopped for 98 ms; for 20 where a
+    sanitizer makes all of it as much slower."""
+    ends, computes = threading.Event(), 0.02 if sanitized() else 0.002
     clock = ~pid << 3 | 2  # as of clock_getcpuclockid(3)
 
     def hold():
@@ -86,7 +87,7 @@ def starved(pid):
                 continue
             os.kill(pid, signal.SIGSTOP)
             time.sleep(0.098)
-            until = time.clock_gettime(clock) + 0.002
+            until = time.clock_gettime(clock) + computes
             os.kill(pid, signal.SIGCONT)
     thread = threading.Thread(target=hold)
     thread.start()
