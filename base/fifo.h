@@ -8,30 +8,24 @@
 #include <string.h>
 
 /* Make room for one more item of so many bytes behind the `count` that begin at *first. The items
- * may move, but where there is memory only if that frees half of the room: each moves once on
- * average. False: no memory, and nothing has changed. */
+ * may move, but where there is memory only if that frees more than half of the room: each moves
+ * once on average. False: no memory, and nothing has changed. */
 static inline bool fifo_make_room(void **items, uint32_t *first, uint32_t count, uint32_t *capacity,
                                   size_t bytes)
 {
-    if (*first + count == *capacity && count <= *capacity / 2) {
-        if (count)
-            memmove(*items, (uint8_t *)*items + *first * bytes, count * bytes);
-        *first = 0;
-    }
     if (*first + count < *capacity)
         return true;
-    if (*capacity > UINT32_MAX / 2)
-        return false;
     const uint32_t more = *capacity ? *capacity * 2 : 64;
-    void *grown = realloc(*items, more * bytes);
-    if (!grown && count < *capacity) {
-        memmove(*items, (uint8_t *)*items + *first * bytes, count * bytes);
-        *first = 0;
+    const bool grows = count >= *capacity / 2 && *capacity <= UINT32_MAX / 2;
+    void *grown = grows ? realloc(*items, more * bytes) : NULL;
+    if (grown) {
+        *items = grown;
+        *capacity = more;
         return true;
     }
-    if (!grown)
+    if (count == *capacity)
         return false;
-    *items = grown;
-    *capacity = more;
+    memmove(*items, (uint8_t *)*items + *first * bytes, count * bytes);
+    *first = 0;
     return true;
 }

@@ -202,12 +202,11 @@ static bool add_due(const struct channel_message *record, const struct payload *
 {
     if (payload_bytes(payload) == 0)
         return true;
-    struct due *due = malloc(sizeof *due);
+    struct due *due = calloc(1, sizeof *due);
     if (!due)
         return false;
     due->type = answer_of(record, &due->id);
     due->payload = *payload;
-    due->link = (struct list){0};
     list_push(&dues, &due->link);
     return true;
 }

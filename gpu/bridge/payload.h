@@ -26,6 +26,7 @@ uint64_t payload_bytes(const struct payload *payload);
  * is not mapped it does nothing. */
 bool payload_map(uint64_t region, int memfd, uint64_t bytes, bool writable);
 void payload_unmap(uint64_t region);
+/* Does any of it lie in the region? */
 bool payload_lies_in(const struct payload *payload, uint64_t region);
 /* Will an answer write to the region? */
 bool payload_is_due(uint64_t region);

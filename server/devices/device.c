@@ -191,8 +191,8 @@ static void on_timer(uv_timer_t *timer)
         return;
     if (heartbeat_beat(&device->heartbeat))
         device_tell(device, &ping, NULL);
-    /* Which need not be its fault: a client may work on its own memory so slowly that a worker
-     * which touches it waits. */
+    /* To be held in the kernel need not be its fault: a client may work on its own memory so slowly
+     * that a worker which touches it waits. */
     if (heartbeat_is_stalled(&device->heartbeat) && start_is_held(device->pid))
         heartbeat_is_held(&device->heartbeat);
     if (heartbeat_is_lost(&device->heartbeat, device->state == DEVICE_STARTING))
