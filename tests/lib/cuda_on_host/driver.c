@@ -10,7 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { GRAIN_BYTES = 2 << 20, MAPPINGS_MOST = 256 };
+enum {
+    GRAIN_BYTES = 2 << 20,
+    MAPPINGS_MOST = 256,
+    /* Of an allocation, at most: to touch all of a mailbox can take a machine that is short of
+     * memory longer than a worker may be silent. */
+    DIRTY_BYTES = 4 << 20
+};
 
 struct driver_counts driver_counts;
 
@@ -63,13 +69,14 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
     const int memfd = memfd_create("device", MFD_CLOEXEC);
     if (memfd < 0 || ftruncate(memfd, (off_t)bytes) != 0)
         broken("no memfd");
-    void *memory = mmap(NULL, bytes, PROT_WRITE, MAP_SHARED, memfd, 0);
+    const size_t dirty = bytes < DIRTY_BYTES ? bytes : DIRTY_BYTES;
+    void *memory = mmap(NULL, dirty, PROT_WRITE, MAP_SHARED, memfd, 0);
     if (memory == MAP_FAILED) {
         close(memfd);
         return cudaErrorMemoryAllocation;
     }
-    memset(memory, 0xee, bytes);
-    munmap(memory, bytes);
+    memset(memory, 0xee, dirty);
+    munmap(memory, dirty);
     driver_counts.handles++;
     *handle = (CUmemGenericAllocationHandle)memfd;
     return cudaSuccess;

@@ -1,8 +1,8 @@
 /* A libnccl.so.2 for emulated devices: what gpu/cuda/nccl_library.h uses of it, for two ranks on
  * one machine. A group's sends and receives go at once on its stream, through a Unix socket, each
  * with its size, which must be what the other rank expects. The file that NCCL_ON_HOST names makes
- * it fail: "never" connects nothing, "hang" exchanges nothing, "error" says so. The one named so
- * with .done gets a byte for each rank's exchange that is done. */
+ * it fail: "hang" exchanges nothing, "error" says so, "never" connects nothing either. The
+ * one named so with .done gets a byte for each rank's exchange that is done. */
 #include "gpu/cuda/nccl_library.h"
 
 #include <errno.h>
@@ -241,7 +241,7 @@ int ncclGroupEnd(void)
     if (!exchange)
         return FAILED;
     *exchange = group;
-    if (fault("error")) {
+    if (fault("error") || fault("never")) {
         exchange->comm->failed = FAILED;
         free(exchange);
         return NCCL_IN_PROGRESS;
