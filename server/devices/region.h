@@ -65,6 +65,8 @@ struct region {
     uint32_t held;    /* of them, by jobs that were answered and may still write here */
     bool allocated;   /* or it could not be; until then: */
     bool working;     /* a thread allocates it; else another of the user's goes first */
+    pthread_t thread;
+    uv_async_t ended; /* the thread has */
     uv_work_t work;
     uint64_t allocated_bytes;
     int error;                /* of the allocation: an errno */
@@ -83,12 +85,9 @@ struct region_use {
     bool holds;
 };
 
-/* region_register.c. Make the threads that allocate. False: a line of the log says why. */
-bool regions_open(uv_loop_t *loop);
-
-/* Register the memory of a descriptor, which is taken over in every case, as the request says; the
- * answer follows when `device` has mapped it, or could not. All devices have been opened by now.
- * False with the failure set: it was refused at once. */
+/* region_register.c. Register the memory of a descriptor, which is taken over in every case, as the
+ * request says; the answer follows when `device` has mapped it, or could not. All devices have been
+ * opened by now. False with the failure set: it was refused at once. */
 bool region_register(struct devices *devices, struct region_owner *owner, struct device *device,
                      const struct request *request, int descriptor, struct failure *failure);
 

@@ -17,7 +17,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* A thread allocates so much before other users have their turn. */
+/* A thread allocates so much before it is asked whether the region is leaving. */
 #define ALLOCATE_BYTES (UINT64_C(256) << 20)
 
 /* First the checks that ask no file system, since a user's own may never answer. */
@@ -71,69 +71,61 @@ static bool check_budget(const struct region *region, struct failure *failure)
     return true;
 }
 
-static void *wait_for_others(void *mutex)
+/* The next of its blocks. Where the descriptor cannot be written, nothing can be allocated by it:
+ * its owner has to have done that. Returns 0 or an errno. */
+static int allocate(struct region *region)
 {
-    pthread_mutex_lock(mutex);
-    pthread_mutex_unlock(mutex);
-    return NULL;
-}
-
-static void do_nothing(uv_work_t *work)
-{
-    (void)work;
-}
-
-/* libuv starts its pool of threads for the first work, and ends the process where it cannot. So it
- * gets work at the start, after a trial that as many threads can run at once. */
-bool regions_open(uv_loop_t *loop)
-{
-    enum { POOL = 4 };
-    static uv_work_t work;
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    pthread_t threads[POOL];
-    int count = 0, error = 0;
-    pthread_mutex_lock(&mutex);
-    while (count < POOL &&
-           !(error = pthread_create(&threads[count], NULL, wait_for_others, &mutex)))
-        count++;
-    pthread_mutex_unlock(&mutex);
-    while (count > 0)
-        pthread_join(threads[--count], NULL);
-    if (error) {
-        log_error("no threads to allocate regions: %s", strerror(error));
-        return false;
-    }
-    return uv_queue_work(loop, &work, do_nothing, NULL) == 0;
-}
-
-/* On a thread of the loop's pool. Where the descriptor cannot be written, nothing can be allocated
- * by it: its owner has to have done that. */
-static void allocate(uv_work_t *work)
-{
-    struct region *region = work->data;
     const uint64_t left = region->bytes - region->allocated_bytes;
     const uint64_t bytes = left < ALLOCATE_BYTES ? left : ALLOCATE_BYTES;
     struct stat stat;
     if ((fcntl(region->descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY) {
-        if (fstat(region->descriptor, &stat) != 0 || (uint64_t)stat.st_blocks * 512 < region->bytes)
-            region->error = EBADF;
         region->allocated_bytes = region->bytes;
-        return;
+        return fstat(region->descriptor, &stat) == 0 &&
+                       (uint64_t)stat.st_blocks * 512 >= region->bytes
+                   ? 0
+                   : EBADF;
     }
     while (fallocate(region->descriptor, FALLOC_FL_KEEP_SIZE, (off_t)region->allocated_bytes,
-                     (off_t)bytes) != 0) {
-        if (errno == EINTR)
-            continue;
-        region->error = errno;
-        return;
-    }
+                     (off_t)bytes) != 0)
+        if (errno != EINTR)
+            return errno;
     region->allocated_bytes += bytes;
+    return 0;
 }
 
-static void on_allocated(uv_work_t *work, int status);
+static void on_allocated(uv_handle_t *ended);
 
-/* Let a thread work on the user's first region that needs blocks. One thread for each user, since a
- * user can make the kernel block a thread that allocates their memory. */
+static void *allocate_on_own(void *of)
+{
+    struct region *region = of;
+    region->error = allocate(region);
+    uv_async_send(&region->ended); /* the last use of the region */
+    return NULL;
+}
+
+static void on_own_ended(uv_async_t *ended)
+{
+    const struct region *region = LIST_ENTRY(ended, struct region, ended);
+    pthread_join(region->thread, NULL);
+    uv_close((uv_handle_t *)ended, on_allocated);
+}
+
+static void allocate_on_pool(uv_work_t *work)
+{
+    struct region *region = LIST_ENTRY(work, struct region, work);
+    region->error = allocate(region);
+}
+
+static void on_pool_ended(uv_work_t *work, int status)
+{
+    struct region *region = LIST_ENTRY(work, struct region, work);
+    (void)status; /* none is cancelled */
+    uv_close((uv_handle_t *)&region->ended, on_allocated);
+}
+
+/* Let a thread work on the user's first region that needs blocks. One for each user, made for that,
+ * since a user can make the kernel block a thread that allocates their memory; where none can be
+ * made, one of the loop's pool. */
 static void allocate_next(struct user *user)
 {
     struct region *next = NULL;
@@ -145,27 +137,29 @@ static void allocate_next(struct user *user)
     }
     if (!next)
         return;
+    uv_loop_t *loop = next->devices->loop;
     next->working = true;
-    uv_queue_work(next->devices->loop, &next->work, allocate, on_allocated);
+    uv_async_init(loop, &next->ended, on_own_ended);
+    if (pthread_create(&next->thread, NULL, allocate_on_own, next) != 0)
+        uv_queue_work(loop, &next->work, allocate_on_pool, on_pool_ended);
 }
 
-static void on_allocated(uv_work_t *work, int status)
+static void on_allocated(uv_handle_t *ended)
 {
-    struct region *region = work->data;
+    struct region *region = LIST_ENTRY(ended, struct region, ended);
     struct user *user = region->user;
-    const bool failed = status != 0 || region->error;
     region->working = false;
-    if (!failed && !region->leaving && region->allocated_bytes < region->bytes) {
+    if (!region->error && !region->leaving && region->allocated_bytes < region->bytes) {
         allocate_next(user);
         return;
     }
     region->allocated = true;
     allocate_next(user);
-    if (failed && region->error == EBADF)
+    if (region->error == EBADF)
         region_allocated(region, STATUS_INVALID_ARGUMENT,
                          "the memfd has holes, and is not open for writing: allocate its blocks");
     else
-        region_allocated(region, failed ? STATUS_OUT_OF_MEMORY : STATUS_OK,
+        region_allocated(region, region->error ? STATUS_OUT_OF_MEMORY : STATUS_OK,
                          "there is no memory for the region's blocks");
 }
 
@@ -189,7 +183,6 @@ bool region_register(struct devices *devices, struct region_owner *owner, struct
         return false;
     }
     region->msgid = request->msgid;
-    region->work.data = region;
     region_begin(region, device);
     allocate_next(region->user);
     return true;

@@ -1,11 +1,14 @@
 #include "server/io/bounds.h"
 
+#include "base/log.h"
 #include "protocol/request_bounds.h"
 #include "server/io/connection.h"
 #include "server/users/memory.h"
 #include "server/io/io.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 struct work {
@@ -17,6 +20,41 @@ struct work {
     uint64_t ns;                   /* that the thread was at it */
     struct request_bounds bounds;
 };
+
+static void *wait_for_others(void *mutex)
+{
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+static void do_nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+/* libuv starts its pool of threads for the first work, and ends the process where it cannot. So it
+ * gets work at the start, after a trial that as many threads can run at once. */
+bool bounds_open(uv_loop_t *loop)
+{
+    enum { POOL = 4 };
+    static uv_work_t work;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[POOL];
+    int count = 0, error = 0;
+    pthread_mutex_lock(&mutex);
+    while (count < POOL &&
+           !(error = pthread_create(&threads[count], NULL, wait_for_others, &mutex)))
+        count++;
+    pthread_mutex_unlock(&mutex);
+    while (count > 0)
+        pthread_join(threads[--count], NULL);
+    if (error) {
+        log_error("no threads for the loop's pool: %s", strerror(error));
+        return false;
+    }
+    return uv_queue_work(loop, &work, do_nothing, NULL) == 0;
+}
 
 bool bounds_hold(const struct connection *connection)
 {

@@ -15,6 +15,8 @@
 #include "protocol/request.h"
 #include "base/list.h"
 
+#include <uv.h>
+
 struct connection;
 
 enum bounds_state {
@@ -33,6 +35,9 @@ struct bounds {
 };
 
 enum bounds_answer { BOUNDS_GO_ON, BOUNDS_LATER, BOUNDS_REFUSED };
+
+/* Make the threads of the loop's pool. False: a line of the log says why. */
+bool bounds_open(uv_loop_t *loop);
 
 /* Call each time that a complete message is taken, before acting upon it. GO_ON: the request has
  * the bounds that it needs, until bounds_release(). LATER: take it again when bounds_due(), and

@@ -362,7 +362,7 @@ int main(int argc, char **argv)
     init(&server);
     if (!msgpack_zone_init(&server.io.message, MSGPACK_ZONE_CHUNK_SIZE) ||
         !find_programs(&server) || !descriptors_open(&server.users, &server.loop, &server.config) ||
-        !regions_open(&server.loop) || !open_trace(&server) || !open_io_threads(&server) ||
+        !bounds_open(&server.loop) || !open_trace(&server) || !open_io_threads(&server) ||
         !arena_open(&server.devices.arena, server.config.staging_bytes) ||
         !devices_open(&server.devices) || !open_devices(&server))
         server_stop(&server, EXIT_START);

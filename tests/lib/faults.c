@@ -2,8 +2,8 @@
  * (tests/lib/faults.py).
  *
  * FAULTS_PROCESS names the program, and FAULTS_CONTROL a file of 64-bit numbers that the test
- * writes while the program runs: see enum control. FAULTS_HANG names a file; a close of its
- * descriptors waits until the same path with ".go" appended exists. */
+ * writes while the program runs: see enum control. FAULTS_HANG names a file; to close one of its
+ * descriptors, or to allocate its blocks, waits until GO_ON is 1. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -151,7 +151,8 @@ int clock_gettime(clockid_t clock, struct timespec *time)
     return (int)syscall(SYS_clock_gettime, clock, time);
 }
 
-int close(int descriptor)
+/* If it is of the file that hangs. */
+static void wait_to_go_on(int descriptor)
 {
     const char *hanging = control ? getenv("FAULTS_HANG") : NULL;
     char own[64], path[4096] = "";
@@ -159,5 +160,16 @@ int close(int descriptor)
     if (hanging && readlink(own, path, sizeof path - 1) > 0 && strcmp(path, hanging) == 0)
         while (!control[GO_ON])
             usleep(1000);
+}
+
+int close(int descriptor)
+{
+    wait_to_go_on(descriptor);
     return (int)syscall(SYS_close, descriptor);
+}
+
+int fallocate(int descriptor, int mode, off_t offset, off_t bytes)
+{
+    wait_to_go_on(descriptor);
+    return (int)syscall(SYS_fallocate, descriptor, mode, offset, bytes);
 }

@@ -227,8 +227,8 @@ class Region:
 
     SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
-    def __init__(self, size, seals=SEALS):
-        self.descriptor = os.memfd_create("region", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    def __init__(self, size, seals=SEALS, name="region"):
+        self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.descriptor, size)
         self.size = size
         self.memory = mmap.mmap(self.descriptor, size)

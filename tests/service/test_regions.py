@@ -13,8 +13,11 @@ import msgpack
 import numpy
 import pytest
 
+from faults import GO_ON, Faults, needs_preload
 from fdtest import (ONE_DEVICE, Client, Daemon, MiB, Region, descriptors, eventually, lingering_socket, needs_root,
                     on_socket, one_table, request_bytes, sanitized, settled, wave)
+from test_bounds import LINKS, ask
+from test_descriptors import connect_as
 
 OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20")
 
@@ -578,6 +581,26 @@ def test_a_server_with_few_descriptors():
             other.close()
         eventually(lambda: client.call("stats")["connections"] == 1, "them gone")
         regions[0].register(client)
+
+
+@needs_root
+@needs_preload
+def test_users_whose_memory_is_slow_to_allocate():
+    """However many they are, others register regions and have bounds computed meanwhile."""
+    faults = Faults("fdserver", hang="/memfd:slow (deleted)")
+    with Daemon("--mode", "0666", env=faults.env) as daemon:
+        slow = [(connect_as(daemon, 60001 + i), Region(MiB, name="slow")) for i in range(6)]
+        for client, region in slow:
+            region.send_register(client)
+        eventually(lambda: daemon.stats()["totals"]["region_bytes"] == len(slow) * MiB, "all of them begun")
+        with daemon.client() as client:
+            assert len(client.recv(ask(client))["ops"]) == LINKS
+            region = Region.holding(client, wave(16, 16))
+            client.call("unregister", region=region.id)
+        faults[GO_ON] = 1
+        for client, region in slow:
+            assert client.recv(0)["region"]
+            client.close()
 
 
 def test_a_daemon_that_stops_with_regions():
