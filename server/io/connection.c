@@ -342,6 +342,7 @@ void connection_free(struct connection *connection)
     passing_close_socket(connection->socket, &connection->user->passed);
     list_remove(&connection->link);
     USER_COUNT(connection->user, connections, -1);
+    user_left(connection->user);
     memory_release(connection->user, connection->counted_bytes);
     splitter_free(&connection->splitter);
     free(connection->leftover);

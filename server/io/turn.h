@@ -38,7 +38,8 @@ void turn_open(struct io *io);
 void turn_close(struct io *io);
 /* A connection has sent something. */
 void turn_heard(struct io *io);
-/* Called twice a second: watches of users who have gone are closed. */
+/* Called twice a second, not from within a turn: of users who have gone, watches are closed, debts
+ * are paid a little, and those who hold nothing may be forgotten (user.h). */
 void turn_tick(struct io *io);
 
 /* Call before the first turn_watch() of a connection of the user. False: no descriptor, memory or

@@ -8,7 +8,7 @@ enum { CONTENTION_NS = 100 * 1000 * 1000 };
 
 /* Zeroed: no activity yet. */
 struct contention {
-    const void *latest;  /* who was active last */
+    const void *latest;  /* who was active last, and may be gone: only compared */
     uint64_t changed_ns; /* when the active one last changed; 0: never */
 };
 

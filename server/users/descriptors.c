@@ -165,8 +165,8 @@ static void *run_closer(void *context)
                    sizeof(struct linger));
         close(closing.descriptor);
         if (closing.account) {
-            closing.account->awaiting--;
             all.awaiting--;
+            closing.account->awaiting--; /* last: from here on the account may be gone */
         }
     }
     return NULL;

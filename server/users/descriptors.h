@@ -47,7 +47,8 @@ bool descriptors_are_few(const struct users *users, int descriptor);
 /* Call twice a second: see whether messages with many descriptors fit again. */
 void descriptors_tick(void);
 
-/* The number of a user's descriptors that wait to be closed. Lives as long as the process. */
+/* The number of a user's descriptors that wait to be closed. While it is 0, and no call below is
+ * under way that has its address, nobody uses it: the user may be forgotten. */
 struct passing_account {
     _Atomic uint32_t awaiting;
 };

@@ -205,6 +205,8 @@ static void settle_flow(struct schedule *schedule, struct flow *flow)
         schedule->latest_ns = flow->start_ns;
     if (list_empty(&schedule->flows) && schedule->latest_ns > schedule->now_ns)
         schedule->now_ns = schedule->latest_ns;
+    const int64_t ahead_ns = flow->start_ns - schedule->now_ns;
+    flow->level_ns = ahead_ns > 0 ? schedule->clock() + (uint64_t)ahead_ns : 0;
 }
 
 void schedule_remove(struct schedule *schedule, struct entry *entry)

@@ -61,6 +61,9 @@ struct flow {
     /* Keys of the latest jobs with coordinates, whose plans the worker has made. */
     uint64_t planned[SCHEDULE_PLANS][2];
     uint32_t plans; /* so many were remembered; the next takes the place of the oldest */
+    /* By the clock: when it will have been without jobs for as long as it was ahead of virtual time
+     * as it left. From then on a newcomer may stand in its place. */
+    uint64_t level_ns;
 };
 
 /* A job in a schedule. */

@@ -12,13 +12,17 @@
 /* Devices of a server, by number. */
 enum { DEVICES_MOST = 64 };
 
+/* So many users are kept without need: beyond them go those who hold and owe nothing. */
+enum { USERS_KEPT = 1024 };
+
 /* Fields that have an id, in its order. */
 RB_HEAD(field_tree, field);
 
 /* All users, and what they hold together. */
 struct users {
     const struct config *config;
-    struct list list;     /* struct user */
+    struct list list;     /* struct user, in the order in which they came or last left */
+    uint64_t count;       /* of them */
     uint64_t descriptors; /* that the process may have (descriptors.h) */
     struct counters counters;
 };
@@ -29,7 +33,7 @@ struct turn_user {
     struct list link;         /* in turn->ready */
     struct list again;        /* struct connection: has input at hand, or events that have come */
     struct turn_watch *watch; /* the epoll instance; NULL: no connection of late */
-    int64_t credit_ns;        /* negative: a debt, kept when the last connection has gone */
+    int64_t credit_ns;        /* negative: a debt, which outlasts the last connection */
 };
 
 struct kernel_account {
@@ -74,9 +78,16 @@ struct user {
 #define USER_COUNT(user, member, n)                                                                \
     ((user)->counters.member += (uint64_t)(n), (user)->users->counters.member += (uint64_t)(n))
 
-/* The user with that uid, made at first sight. Users are few, and kept as long as the process
- * lives: threads that close what a user passed count it in `passed`. NULL: no memory. */
+/* The user with that uid, made at first sight. NULL: no memory. */
 struct user *user_find(struct users *users, uid_t uid);
+
+/* A connection of the user's has gone. */
+void user_left(struct user *user);
+
+/* Forget users beyond USERS_KEPT, the one who has been away for longest first, of those who hold
+ * nothing and owe nothing. Whatever keeps a user's address must therefore show in user_is_idle().
+ * Called twice a second, when no caller uses any. */
+void users_forget_idle(struct users *users);
 
 /* The user's part of the device of that number, made at first sight and kept as long as the user.
  * NULL with OUT_OF_MEMORY. */

@@ -388,6 +388,21 @@ TEST(idle_time_levels_all, begin, end)
     assert_in_range(served_ns[0] - before_ns, 95 * MS, 105 * MS);
 }
 
+/* Who leaves ahead of others is level with them after as long; who leaves last, at once. */
+TEST(who_leaves_ahead_is_level_after_as_long, begin, end)
+{
+    add(1, 0, 60000 * MS, 100 * MS);
+    turn_of_the_device();
+    add(0, 0, MS, MS);
+    while (!ended[0])
+        turn_of_the_device();
+    assert_true(list_empty(&flows[0].link) && !list_empty(&flows[1].link));
+    assert_in_range(flows[0].level_ns, device_ns + MS - SLICE_NS, device_ns + MS + 1);
+    while (!ended[1])
+        turn_of_the_device();
+    assert_int_equal(flows[1].level_ns, 0);
+}
+
 /* An estimate that was ten thousand times too long costs its user nothing once the job is done. */
 TEST(a_wrong_estimate_is_set_right, begin, end)
 {
