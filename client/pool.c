@@ -277,7 +277,7 @@ static bool make_pool_room(struct fdclient *client, size_t bytes)
         used_bytes += region->pooled ? region->bytes : 0;
         idle_bytes += may_go(region) ? region->bytes : 0;
     }
-    if (bytes > POOL_BYTES || used_bytes - idle_bytes > POOL_BYTES)
+    if (used_bytes - idle_bytes > POOL_BYTES)
         return false;
     LIST_EACH (struct region, region, &client->regions, link)
         if (used_bytes > POOL_BYTES && may_go(region)) {
@@ -290,6 +290,8 @@ static bool make_pool_room(struct fdclient *client, size_t bytes)
 /* Ask for what a job did not find in the pool, less what is on its way already. */
 static void grow(struct fdclient *client, struct wish wish)
 {
+    if (wish.bytes > POOL_BYTES)
+        return;
     const size_t size = region_pool_bytes(wish.bytes);
     LIST_EACH (struct region, region, &client->regions, link) {
         if (!wish.count)

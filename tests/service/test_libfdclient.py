@@ -114,8 +114,8 @@ class Client:
             len(outs), ctypes.byref(self.error)))
         return [r.bytes for r in results]
 
-    def get(self, field, out):
-        result = Result(data=out.ctypes.data, capacity=out.nbytes)
+    def get(self, field, out, capacity=None):
+        result = Result(data=out.ctypes.data, capacity=out.nbytes if capacity is None else capacity)
         self.check(self.library.fdclient_get(self.client, ctypes.c_uint64(field), ctypes.byref(result),
                                              ctypes.byref(self.error)))
         return result.bytes
@@ -362,6 +362,17 @@ def test_snapshots(unchanged, daemon, side, dtype):
     with Client(daemon) as client:  # nobody wants them
         client.run("diffusion", f, outs=[out], steps=7, every=3, dt=0.125, accuracy=2)
         assert numpy.array_equal(out, after[2])
+
+
+def test_a_capacity_may_be_any_number(unchanged, daemon):
+    f, out = wave(64, 64), numpy.empty((64, 64), "<f4")
+    with Client(daemon) as client:
+        field = client.put(f)
+        for capacity in (2**64 - 1, 2**63 + 1, 2**40, out.nbytes) * 2:
+            out.fill(7)
+            assert client.get(field, out, capacity) == f.nbytes
+            assert numpy.array_equal(out, f)
+        client.free(field)
 
 
 def test_a_report(unchanged, daemon):
