@@ -657,6 +657,8 @@ class Client:
         places = out if isinstance(out, str) or out is None else _each(out, self._place)
         if all(place is not None for place in _values(places)):
             parameters["out"] = places
+        elif any(map(_is_field, _values(out))):
+            raise _invalid("with a Field, each must be a Field or an array of fdclient.empty(shape, dtype)", "out")
 
     def _pooled(self, method, f, parameters):
         """Memory of the pool for each array that the job gives; None: they are to be sent."""

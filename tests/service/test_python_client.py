@@ -397,6 +397,7 @@ def test_what_would_lose_something_is_refused(unchanged, numpy_client):
     masked = numpy.ma.masked_greater(f, 0.5)
     readonly = numpy.empty_like(f)
     readonly.flags.writeable = False
+    field = numpy_client.put(f)
     for call, parameter, says in (
             (lambda: numpy_client.run("laplacian", masked), "f", "filled"),
             (lambda: numpy_client.put(masked), "f", "filled"),
@@ -406,6 +407,7 @@ def test_what_would_lose_something_is_refused(unchanged, numpy_client):
             (lambda: numpy_client.run("laplacian", f, out=numpy.ma.zeros((8, 8), "f4")), "out", "MaskedArray"),
             (lambda: numpy_client.run("laplacian", f, out=readonly), "out", "written"),
             (lambda: numpy_client.run("laplacian", f, out=[f]), "out", "got list"),
+            (lambda: numpy_client.run("gradient", f, out={"x": field, "y": f.copy()}), "out", "with a Field"),
             (lambda: numpy_client.run("laplacian", "field.bin"), "f", "got str"),
             (lambda: numpy_client.run("laplacian", {"a": f}), "f", "got dict"),
             (lambda: numpy_client.run("laplacian", [[1.0], [2.0, 3.0]]), "f", "got list"),
@@ -418,6 +420,7 @@ def test_what_would_lose_something_is_refused(unchanged, numpy_client):
         with pytest.raises(fdclient.Error, match=says) as caught:
             call()
         assert (caught.value.code, caught.value.parameter) == ("INVALID_ARGUMENT", parameter)
+    field.free()
 
 
 def test_fields_by_their_ids_and_operators_in_a_list(unchanged, numpy_client):
