@@ -9,12 +9,11 @@ enum { PATH_BYTES = 4096 };
 
 /* What a version calls its files, and the key in the last of them. */
 struct names {
-    const char *folder, *limit, *used, *stat, *cached;
+    const char *folder, *limit, *used, *cached; /* the last in memory.stat */
 };
 static const struct names version_1 = {"/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                       "memory.stat", "total_inactive_file "};
-static const struct names version_2 = {"", "memory.max", "memory.current", "memory.stat",
-                                       "inactive_file "};
+                                       "total_inactive_file "};
+static const struct names version_2 = {"", "memory.max", "memory.current", "inactive_file "};
 
 uint64_t cgroup_number(const char *folder, const char *name, const char *key, uint64_t otherwise)
 {
@@ -42,7 +41,7 @@ static void measure(struct cgroup_memory *memory, const char *folder, const stru
     if (limit == UINT64_MAX)
         return;
     const uint64_t used = cgroup_number(folder, names->used, "", 0);
-    const uint64_t cached = cgroup_number(folder, names->stat, names->cached, 0);
+    const uint64_t cached = cgroup_number(folder, "memory.stat", names->cached, 0);
     memory->limit = less(memory->limit, limit);
     memory->free = less(memory->free, limit - less(limit, used - less(used, cached)));
 }

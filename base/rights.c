@@ -65,16 +65,11 @@ ssize_t rights_receive_pieces(int socket, struct iovec *pieces, size_t count, in
     return n;
 }
 
-ssize_t rights_receive_some(int socket, void *bytes, size_t length, int flags, size_t most,
-                            struct rights *rights)
-{
-    return rights_receive_pieces(socket, &(struct iovec){bytes, length}, 1, flags, most, rights);
-}
-
 ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor)
 {
+    struct iovec piece = {bytes, length};
     struct rights rights;
-    const ssize_t n = rights_receive_some(socket, bytes, length, flags, RIGHTS_MOST, &rights);
+    const ssize_t n = rights_receive_pieces(socket, &piece, 1, flags, RIGHTS_MOST, &rights);
     const bool fits = rights.count <= 1 && !(rights.flags & (MSG_TRUNC | MSG_CTRUNC));
     *descriptor = fits && rights.count ? rights.descriptors[0] : -1;
     if (fits)

@@ -33,11 +33,7 @@ struct rights {
 ssize_t rights_receive_pieces(int socket, struct iovec *pieces, size_t count, int flags,
                               size_t most, struct rights *rights);
 
-/* The same of one piece. */
-ssize_t rights_receive_some(int socket, void *bytes, size_t length, int flags, size_t most,
-                            struct rights *rights);
-
-/* … of one packet, for which there must be room, and of one descriptor at most: −1 with
+/* The same of one packet, for which there must be room, and of one descriptor at most: −1 with
  * EMSGSIZE where there is more, whose beginning is in `bytes`. *descriptor: −1: none came. */
 ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor);
 

@@ -47,11 +47,7 @@ static struct {
     struct list loops;            /* oldest first */
 } pool = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .more = PTHREAD_COND_INITIALIZER,
-          .left = PTHREAD_COND_INITIALIZER,
-          .waiting = {{&pool.waiting[0], &pool.waiting[0]},
-                      {&pool.waiting[1], &pool.waiting[1]},
-                      {&pool.waiting[2], &pool.waiting[2]}},
-          .loops = {&pool.loops, &pool.loops}};
+          .left = PTHREAD_COND_INITIALIZER};
 
 /* This thread helps with a loop; it has left it, before its end, for a short task. */
 static _Thread_local bool helps, has_left;
@@ -311,12 +307,10 @@ static bool is_asleep(const struct member *member)
     char path[64], state = 0;
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)member->id);
     FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-        state = 0;
-    fclose(file);
-    return state == 'S';
+    const bool asleep = file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && state == 'S';
+    if (file)
+        fclose(file);
+    return asleep;
 }
 
 uint64_t thread_pool_still_us(void)

@@ -396,7 +396,7 @@ static bool read_page(struct session *s, msgpack_zone *zone, msgpack_object_arra
 {
     struct fdclient_params params = FDCLIENT_PARAMS;
     struct fdclient_result result = {0};
-    const char *reason = "no fields";
+    const char *reason;
     msgpack_object answer;
     params.after = *after;
     params.limit = LIMIT_LISTED;
@@ -406,7 +406,8 @@ static bool read_page(struct session *s, msgpack_zone *zone, msgpack_object_arra
     const msgpack_object *page = read ? object_find(&answer, "fields") : NULL;
     free(result.json);
     if (!page || page->type != MSGPACK_OBJECT_ARRAY)
-        return error_set(error, "INTERNAL", "", "the answer cannot be read: %s", reason);
+        return error_set(error, "INTERNAL", "", "the answer cannot be read: %s",
+                         read ? "no fields" : reason);
     const uint32_t count = page->via.array.size;
     msgpack_object *grown =
         realloc(fields->ptr, ((size_t)fields->size + count + 1) * sizeof *grown);
@@ -428,22 +429,20 @@ static bool read_page(struct session *s, msgpack_zone *zone, msgpack_object_arra
 static bool list_fields(struct session *s, struct fdclient_error *error)
 {
     msgpack_zone *zone = msgpack_zone_new(MSGPACK_ZONE_CHUNK_SIZE);
-    msgpack_object_kv pair = {
-        .key = {.type = MSGPACK_OBJECT_STR, .via.str = {.ptr = "fields", .size = 6}},
-        .val = {.type = MSGPACK_OBJECT_ARRAY}};
-    const msgpack_object answer = {.type = MSGPACK_OBJECT_MAP, .via.map = {1, &pair}};
+    msgpack_object fields = {.type = MSGPACK_OBJECT_ARRAY};
     uint64_t after = 0;
     bool done;
     do
-        done = read_page(s, zone, &pair.val.via.array, &after, error);
+        done = read_page(s, zone, &fields.via.array, &after, error);
     while (done && after);
     if (done && s->o->json) {
-        json_write(stdout, &answer, 0);
-        putchar('\n');
+        fputs("{\"fields\": ", stdout);
+        json_write(stdout, &fields, 0);
+        puts("}");
     } else if (done) {
-        say_table(stdout, &answer);
+        say_table(&fields.via.array);
     }
-    free(pair.val.via.array.ptr);
+    free(fields.via.array.ptr);
     msgpack_zone_free(zone);
     return done;
 }

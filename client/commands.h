@@ -18,4 +18,4 @@ bool say_json(const struct options *options, const char *json, struct fdclient_e
 
 /* The answer of `list`, {"fields": [{…}, …]}, as a table: a column for each key of the first, a
  * line for each field; nothing where there is none. */
-void say_table(FILE *out, const msgpack_object *answer);
+void say_table(const msgpack_object_array *fields);

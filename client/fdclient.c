@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of one reply beside its payload: `list` of 65,536 fields. Memory is taken as it is touched. */
+/* Of one reply beside its payload: `list` of 4,096 fields. Memory is taken as it is touched. */
 enum { REPLY_CONTROL_BYTES = 16 << 20, REPLY_ELEMENTS = 1 << 20 };
 
 struct fdclient *fdclient_open(const char *address, struct fdclient_error *error)
@@ -49,11 +49,6 @@ void fdclient_close(struct fdclient *client)
     free(client);
 }
 
-static bool is_chain(const char *method)
-{
-    return strcmp(method, "chain") == 0;
-}
-
 static enum answer answer_of(const char *method, const struct fdclient_array *f,
                              const struct fdclient_params *params)
 {
@@ -63,7 +58,7 @@ static enum answer answer_of(const char *method, const struct fdclient_array *f,
         return ANSWER_FIELD;
     if (strcmp(method, "free") == 0)
         return ANSWER_NOTHING;
-    return f || is_chain(method) ? ANSWER_ARRAY : ANSWER_JSON;
+    return f || strcmp(method, "chain") == 0 ? ANSWER_ARRAY : ANSWER_JSON;
 }
 
 /* Forget what an earlier use left in the result, but for the place that the caller gave. */
@@ -99,7 +94,7 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
     const bool routed = answer == ANSWER_JSON || pool_route(client, &ticket->route, &call, error);
     ticket->id = client->last_id + 1; /* the pool may have had some */
     ticket->names = call_result_names(method);
-    ticket->takes_fields = is_chain(method) || (params && params->out_is_field);
+    ticket->takes_fields = strcmp(method, "chain") == 0 || (params && params->out_is_field);
     ticket->results = results;
     ticket->result_count = call.result_count;
     if (!routed || !outgoing_init(&ticket->out, ticket->id, &call, &ticket->route, error)) {

@@ -43,10 +43,10 @@ bool npy_is_name(const char *path);
 /* Does a file that begins with these bytes claim to be one? */
 bool npy_is(const void *bytes, size_t length);
 
-/* Read the header at the beginning of a file of `length` bytes: dtype and shape of *array, and
- * where its data begins. Little-endian float32 and float64 in C order are taken, and the data must
+/* Read the header at the beginning of a file of `length` bytes: dtype and shape of *array, and its
+ * data, in the file. Little-endian float32 and float64 in C order are taken, and the data must
  * fill the file to its end; false with the reason (code "FILE") for all else. */
-bool npy_read(const void *bytes, size_t length, struct fdclient_array *array, size_t *data_begin,
+bool npy_read(const void *bytes, size_t length, struct fdclient_array *array,
               struct fdclient_error *error);
 
 enum { NPY_HEADER_BYTES = 256 };

@@ -20,11 +20,6 @@ static bool about(struct fdclient_error *error, const char *path)
     return error_set(error, inner.code, inner.parameter, "%.120s: %.130s", path, inner.message);
 }
 
-static bool is_standard_input(const char *path)
-{
-    return strcmp(path, "-") == 0;
-}
-
 /* All of standard input: read once and kept, since a job may be tried again. */
 static bool read_standard_input(struct input *input, struct fdclient_error *error)
 {
@@ -50,7 +45,7 @@ static bool read_standard_input(struct input *input, struct fdclient_error *erro
 
 static bool map_file(struct input *input, const char *path, struct fdclient_error *error)
 {
-    if (is_standard_input(path))
+    if (strcmp(path, "-") == 0)
         return read_standard_input(input, error);
     const int descriptor =
         open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
@@ -134,9 +129,9 @@ static bool cube_guess(const char *path, uint64_t bytes, struct fdclient_array *
 }
 
 static bool type_find(struct input *input, const char *path, const char *shape, const char *dtype,
-                      size_t *data_begin, struct fdclient_error *error)
+                      struct fdclient_error *error)
 {
-    struct fdclient_array given = {.dtype = FDCLIENT_F32};
+    struct fdclient_array given = {.dtype = FDCLIENT_F32, .data = input->mapping};
     if (dtype && !dtype_read(dtype, &given.dtype))
         return error_set(error, "USAGE", "--dtype", "must be float32 or float64; got '%.60s'",
                          dtype);
@@ -145,9 +140,8 @@ static bool type_find(struct input *input, const char *path, const char *shape, 
                          "must be up to %d whole numbers such as 64,64,64; got '%.60s'",
                          FDCLIENT_DIMENSIONS, shape);
     input->is_npy = npy_is_name(path) || npy_is(input->mapping, input->mapping_bytes);
-    *data_begin = 0;
     if (input->is_npy) {
-        if (!npy_read(input->mapping, input->mapping_bytes, &input->array, data_begin, error))
+        if (!npy_read(input->mapping, input->mapping_bytes, &input->array, error))
             return about(error, path);
         if (dtype && given.dtype != input->array.dtype)
             return error_set(error, "USAGE", "--dtype", "%.100s says %s itself", path,
@@ -160,7 +154,7 @@ static bool type_find(struct input *input, const char *path, const char *shape, 
     }
     bool found = shape != NULL;
     input->array = given;
-    if (!found && !is_standard_input(path) &&
+    if (!found && strcmp(path, "-") != 0 &&
         !sidecar_read(path, &input->array, dtype != NULL, &found, error))
         return false;
     if (!found && !cube_guess(path, input->mapping_bytes, &input->array, error))
@@ -172,16 +166,13 @@ static bool type_find(struct input *input, const char *path, const char *shape, 
 bool input_open(struct input *input, const char *path, const char *shape, const char *dtype,
                 struct fdclient_error *error)
 {
-    size_t data_begin;
     memset(input, 0, sizeof *input);
     if (!map_file(input, path, error))
         return false;
-    if (!type_find(input, path, shape, dtype, &data_begin, error)) {
-        input_close(input);
-        return false;
-    }
-    input->array.data = (const char *)input->mapping + data_begin;
-    return true;
+    if (type_find(input, path, shape, dtype, error))
+        return true;
+    input_close(input);
+    return false;
 }
 
 void input_close(struct input *input)

@@ -107,7 +107,7 @@ static bool read_header(const char *header, size_t length, struct fdclient_array
     return read;
 }
 
-bool npy_read(const void *bytes, size_t length, struct fdclient_array *array, size_t *data_begin,
+bool npy_read(const void *bytes, size_t length, struct fdclient_array *array,
               struct fdclient_error *error)
 {
     const uint8_t *b = bytes;
@@ -125,8 +125,8 @@ bool npy_read(const void *bytes, size_t length, struct fdclient_array *array, si
         return refuse_file(error, "the .npy file ends within its header");
     if (!read_header((const char *)bytes + before, (size_t)header, array, error))
         return false;
-    *data_begin = before + (size_t)header;
-    return shape_check(array, length - *data_begin, error);
+    array->data = b + before + header;
+    return shape_check(array, length - before - (size_t)header, error);
 }
 
 size_t npy_write(const struct fdclient_array *array, char header[NPY_HEADER_BYTES])

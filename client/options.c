@@ -228,11 +228,7 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
     const bool is_submit = o->command == COMMAND_SUBMIT;
     const bool to_stdout = o->output && strcmp(o->output, "-") == 0;
     const bool is_vector = is_submit && options_take_vector(o);
-    const int least = is_submit ? o->field.count == 0
-                      : o->command == COMMAND_PUT || o->command == COMMAND_GET ||
-                              o->command == COMMAND_FREE || o->command == COMMAND_CHAIN
-                          ? 1
-                          : 0;
+    const int least = is_submit ? o->field.count == 0 : *commands[o->command].arguments != '\0';
     const int most = o->command == COMMAND_FREE ? INT_MAX
                      : is_vector                ? least * FDCLIENT_AXES
                                                 : least;

@@ -72,7 +72,6 @@ bool call_types(struct call *call, struct fdclient_error *error)
                          "a vector field has 1 to %d components; got %u", AXIS_COUNT,
                          call->f_count);
     call->f_count = call->f ? call->f_count : 0;
-    memset(call->types, 0, sizeof call->types);
     for (uint32_t i = 0; i < call->f_count && !takes_id(call->method); i++) {
         const struct fdclient_array *f = &call->f[i];
         if (!f->data && !f->field && !is_described(call))
@@ -203,14 +202,15 @@ bool outgoing_init(struct outgoing *out, uint64_t id, const struct call *call,
     msgpack_sbuffer pairs; /* packed first: the map's header needs their number */
     msgpack_packer packer;
     uint32_t count = 0;
-    msgpack_sbuffer_init(&pairs);
-    msgpack_packer_init(&packer, &pairs, msgpack_sbuffer_write);
+    reply_buffer_init(&pairs, &packer);
     bool ok = !call->params || params_write(&packer, call->method, call->params, &count, error);
     if (ok) {
         begin_request(out, &packer, id, call->method,
                       count + (call->f ? 1 : 0) + (route->outs ? 1 : 0), -1);
         if (pairs.size > 0)
             control_write(out, pairs.data, pairs.size);
+        else
+            out->lacks_memory = out->lacks_memory || count > 0;
         if (route->outs)
             outs_write(&packer, route);
         if (call->f)

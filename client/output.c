@@ -10,12 +10,8 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
-
-struct bytes {
-    const void *at;
-    size_t count;
-};
 
 /* Where the extension of a path begins: its last dot, or its end. */
 static size_t stem_of(const char *path)
@@ -97,12 +93,12 @@ bool output_check(const char *path, struct fdclient_error *error)
     return can || file_error(error, path, strerror(reason));
 }
 
-static bool write_all(int descriptor, const struct bytes *parts, int count)
+static bool write_all(int descriptor, const struct iovec *parts, int count)
 {
     for (int i = 0; i < count; i++)
-        for (size_t done = 0; done < parts[i].count;) {
+        for (size_t done = 0; done < parts[i].iov_len;) {
             const ssize_t written =
-                write(descriptor, (const char *)parts[i].at + done, parts[i].count - done);
+                write(descriptor, (const char *)parts[i].iov_base + done, parts[i].iov_len - done);
             if (written < 0 && errno != EINTR)
                 return false;
             done += written > 0 ? (size_t)written : 0;
@@ -121,7 +117,7 @@ static mode_t mode_for(const char *place)
     return 0666 & ~mask;
 }
 
-static bool replace_file(const char *path, const struct bytes *parts, int count,
+static bool replace_file(const char *path, const struct iovec *parts, int count,
                          struct fdclient_error *error)
 {
     char *place = real_place(path), *temporary = NULL;
@@ -130,17 +126,13 @@ static bool replace_file(const char *path, const struct bytes *parts, int count,
         return file_error(error, path, strerror(ENOMEM));
     }
     const int descriptor = mkostemp(temporary, O_CLOEXEC);
-    bool good = descriptor >= 0 && fchmod(descriptor, mode_for(place)) == 0 &&
-                write_all(descriptor, parts, count);
+    const bool written = descriptor >= 0 && fchmod(descriptor, mode_for(place)) == 0 &&
+                         write_all(descriptor, parts, count);
     int reason = errno;
-    if (descriptor >= 0 && close(descriptor) != 0 && good) {
+    const bool closed = descriptor >= 0 && close(descriptor) == 0;
+    const bool good = written && closed && rename(temporary, place) == 0;
+    if (written && !good)
         reason = errno;
-        good = false;
-    }
-    if (good && rename(temporary, place) != 0) {
-        reason = errno;
-        good = false;
-    }
     if (descriptor >= 0 && !good)
         unlink(temporary);
     free(temporary);
@@ -148,7 +140,7 @@ static bool replace_file(const char *path, const struct bytes *parts, int count,
     return good || file_error(error, path, strerror(reason));
 }
 
-static bool write_device(const char *path, const struct bytes *parts, int count,
+static bool write_device(const char *path, const struct iovec *parts, int count,
                          struct fdclient_error *error)
 {
     const int descriptor = open(path, O_WRONLY | O_CLOEXEC);
@@ -167,7 +159,7 @@ static bool sidecar_write(const char *path, const struct fdclient_array *array,
                                 dtype_text(array->dtype));
     if (asprintf(&name, "%s.json", path) < 0)
         return file_error(error, path, strerror(ENOMEM));
-    const bool written = replace_file(name, &(struct bytes){text, (size_t)length}, 1, error);
+    const bool written = replace_file(name, &(struct iovec){text, (size_t)length}, 1, error);
     free(name);
     return written;
 }
@@ -176,8 +168,8 @@ bool output_write(const char *path, bool as_npy, const struct fdclient_array *ar
                   struct fdclient_error *error)
 {
     char header[NPY_HEADER_BYTES];
-    const struct bytes parts[] = {{header, as_npy ? npy_write(array, header) : 0},
-                                  {array->data, (size_t)shape_bytes(array)}};
+    const struct iovec parts[] = {{header, as_npy ? npy_write(array, header) : 0},
+                                  {(void *)(uintptr_t)array->data, (size_t)shape_bytes(array)}};
     if (strcmp(path, "-") == 0)
         return write_all(STDOUT_FILENO, parts, 2) ||
                file_error(error, "standard output", strerror(errno));

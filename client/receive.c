@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Read in one receive_some(), so that it returns to a caller's loop while a server keeps
  * sending. */
@@ -205,10 +204,10 @@ static ssize_t receive_once(struct fdclient *client, bool *whole)
     const ssize_t count = rights_receive_pieces(client->socket, parts, 2, MSG_DONTWAIT, 1, &rights);
     if (count <= 0)
         return count;
-    if (rights.count && client->passed >= 0)
-        close(client->passed);
-    if (rights.count)
+    if (rights.count) {
+        rights_close(client->passed);
         client->passed = rights.descriptors[0];
+    }
     *whole = (size_t)count == direct + room;
     const size_t payload = (size_t)count < direct ? (size_t)count : direct;
     if (payload > 0)

@@ -157,33 +157,30 @@ static char *cell_text(const msgpack_object *value)
     return text;
 }
 
-void say_table(FILE *out, const msgpack_object *answer)
+void say_table(const msgpack_object_array *fields)
 {
     enum { COLUMNS = 16, MEASURE, PRINT, PASSES };
-    const msgpack_object *fields = object_find(answer, "fields");
-    if (!fields || fields->type != MSGPACK_OBJECT_ARRAY || fields->via.array.size == 0 ||
-        fields->via.array.ptr[0].type != MSGPACK_OBJECT_MAP)
+    if (fields->size == 0 || fields->ptr[0].type != MSGPACK_OBJECT_MAP)
         return;
-    const msgpack_object_map *head = &fields->via.array.ptr[0].via.map;
+    const msgpack_object_map *head = &fields->ptr[0].via.map;
     const uint32_t columns = head->size < COLUMNS ? head->size : COLUMNS;
     int width[COLUMNS] = {0};
     char *keys[COLUMNS] = {0};
     for (uint32_t c = 0; c < columns; c++)
         keys[c] = cell_text(&head->ptr[c].key);
     for (int pass = MEASURE; pass < PASSES; pass++)
-        for (uint32_t r = 0; r <= fields->via.array.size; r++)
+        for (uint32_t r = 0; r <= fields->size; r++)
             for (uint32_t c = 0; c < columns && keys[c]; c++) {
                 const msgpack_object *const value =
-                    r == 0 ? &head->ptr[c].key
-                           : object_find(&fields->via.array.ptr[r - 1], keys[c]);
+                    r == 0 ? &head->ptr[c].key : object_find(&fields->ptr[r - 1], keys[c]);
                 char *cell = cell_text(value);
                 const int length = cell ? (int)strlen(cell) : 1;
                 if (pass == MEASURE)
                     width[c] = length > width[c] ? length : width[c];
                 else if (c + 1 < columns)
-                    fprintf(out, "%-*s  ", width[c], cell ? cell : "-");
+                    printf("%-*s  ", width[c], cell ? cell : "-");
                 else
-                    fprintf(out, "%s\n", cell ? cell : "-");
+                    printf("%s\n", cell ? cell : "-");
                 free(cell);
             }
     for (uint32_t c = 0; c < columns; c++)

@@ -34,7 +34,8 @@ enum {
 };
 
 struct bridge {
-    struct stream stream;
+    uint8_t key[SHA256_BYTES];
+    struct stream stream; /* to the other end */
     struct frames_out out;
     struct frames_in in;
     struct channel_queue queue; /* to the channel */
@@ -58,8 +59,8 @@ extern struct bridge bridge;
 extern const struct bridge_side head_end, node_end;
 
 /* Join both ends before the loop begins. Each ends the process where it fails. */
-void head_join(const uint8_t key[SHA256_BYTES]);
-void node_join(const uint8_t key[SHA256_BYTES], const char *device, const char *head);
+void head_join(void);
+void node_join(const char *device, const char *head);
 
 /* End the process: an end has closed (0), or broken a rule. why: a line of the log; NULL: none. */
 _Noreturn void bridge_end(int status, const char *why);

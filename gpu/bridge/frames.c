@@ -45,11 +45,6 @@ static uint64_t piece_at(struct frame *frame, uint64_t at, uint8_t **piece)
     return 0;
 }
 
-static uint32_t least(uint64_t a, uint64_t b)
-{
-    return (uint32_t)(a < b ? a : b);
-}
-
 /* What comes next of the first frame that is not sent whole; 0: there is none. */
 static uint64_t next_piece(struct frames_out *out, uint8_t **piece)
 {
@@ -168,25 +163,21 @@ static int64_t read_some(struct frames_in *in, struct stream *stream, uint8_t *p
         in->at = 0;
         in->end = (uint32_t)come;
     }
-    const uint32_t taken = least(count, in->end - in->at);
+    const uint32_t left = in->end - in->at, taken = count < left ? (uint32_t)count : left;
     memcpy(piece, in->buffer + in->at, taken);
     in->at += taken;
     return taken;
-}
-
-static void begin_frame(struct frames_in *in)
-{
-    free(in->frame.block);
-    memset(&in->frame, 0, sizeof in->frame);
-    in->got = 0;
 }
 
 enum frames_result frames_receive(struct frames_in *in, struct stream *stream, bool *moved)
 {
     uint8_t *piece;
     uint64_t count, taken = 0;
-    if (in->got && piece_at(&in->frame, in->got, &piece) == 0)
-        begin_frame(in);
+    if (in->got && piece_at(&in->frame, in->got, &piece) == 0) {
+        free(in->frame.block);
+        memset(&in->frame, 0, sizeof in->frame);
+        in->got = 0;
+    }
     while ((count = piece_at(&in->frame, in->got, &piece)) > 0) {
         if (taken >= FRAMES_AT_ONCE)
             return FRAMES_MORE;

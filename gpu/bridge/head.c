@@ -33,7 +33,7 @@ static _Noreturn void refuse(const char *text)
 
 /* The front sends the accepted connection first. The other end says who it is, which goes to the
  * front: its answer is an ARENA, or REFUSED. */
-void head_join(const uint8_t key[SHA256_BYTES])
+void head_join(void)
 {
     struct channel_message record;
     const char *why;
@@ -43,7 +43,7 @@ void head_join(const uint8_t key[SHA256_BYTES])
         usleep(1000);
     if (descriptor < 0 || record.type != CHANNEL_SOCKET)
         bridge_end(EXIT_FAILURE, "no connection came from the front");
-    if (!stream_open(&bridge.stream, descriptor, true, key, BRIDGE_JOIN_S, &why))
+    if (!stream_open(&bridge.stream, descriptor, true, bridge.key, BRIDGE_JOIN_S, &why))
         bridge_end(EXIT_FAILURE, why);
 }
 

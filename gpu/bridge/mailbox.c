@@ -20,7 +20,6 @@
 enum { WRITERS_MOST = 256 }; /* eight of each member of a group, and as many that were cut off */
 
 static struct {
-    uint8_t key[SHA256_BYTES];
     int listener;
     struct mailbox_address address;
     int memfd;
@@ -92,7 +91,7 @@ static void *serve_writer(void *of)
     struct stream stream;
     const char *why;
     keep_alive(socket);
-    if (stream_open(&stream, socket, true, mailbox.key, BRIDGE_JOIN_S, &why)) {
+    if (stream_open(&stream, socket, true, bridge.key, BRIDGE_JOIN_S, &why)) {
         if (stream_wait_for_bytes(&stream) && stream_read_all(&stream, token, sizeof token, 0) &&
             memcmp(token, mailbox.address.token, sizeof token) == 0 && say_taken(&stream))
             while (take_put(&stream))
@@ -124,11 +123,11 @@ static void *accept_writers(void *unused)
 /* --- the mailbox --- */
 
 /* At the address that the head's connection has here. */
-static int listen_beside(const struct stream *head, char port[16])
+static int listen_beside_head(char port[16])
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
-    if (getsockname(head->socket, (struct sockaddr *)&address, &length) != 0)
+    if (getsockname(bridge.stream.socket, (struct sockaddr *)&address, &length) != 0)
         return -1;
     *(address.ss_family == AF_INET6 ? &((struct sockaddr_in6 *)&address)->sin6_port
                                     : &((struct sockaddr_in *)&address)->sin_port) = 0;
@@ -142,12 +141,11 @@ static int listen_beside(const struct stream *head, char port[16])
     return -1;
 }
 
-bool mailbox_listen(const uint8_t key[SHA256_BYTES], const struct stream *head)
+bool mailbox_listen(void)
 {
     char port[16];
-    memcpy(mailbox.key, key, sizeof mailbox.key);
     memcpy(mailbox.address.magic, "fdnode", sizeof "fdnode");
-    mailbox.listener = listen_beside(head, port);
+    mailbox.listener = listen_beside_head(port);
     if (mailbox.listener < 0)
         return false;
     snprintf(mailbox.address.address, sizeof mailbox.address.address, ":%s", port);

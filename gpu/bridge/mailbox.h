@@ -2,7 +2,6 @@
  * other nodes write to it: each PUT begins with its head, and is answered with one byte. */
 #pragma once
 
-#include "gpu/bridge/stream.h"
 #include "gpu/worker/channel.h"
 
 /* What another node finds the mailbox by. */
@@ -23,8 +22,8 @@ enum {
     PUT_SILENCES = 3 /* of BRIDGE_JOIN_S each, until one that is under way is given up */
 };
 
-/* Listen for others; the stream leads to the head. False: the node has no mailbox. */
-bool mailbox_listen(const uint8_t key[SHA256_BYTES], const struct stream *head);
+/* Listen for others. False: the node has no mailbox. */
+bool mailbox_listen(void);
 
 /* MAILBOX: memory of that size, which others then may write to. False: there is none. */
 bool mailbox_open(uint64_t bytes, struct mailbox_address *address);

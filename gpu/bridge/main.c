@@ -153,7 +153,6 @@ int main(int argc, char **argv)
     const bool is_node = argc == 2 && strchr(argv[1], '/');
     const char *level = getenv("FDSERVER_LOG_LEVEL"), *head = getenv("FDSERVER_JOIN"),
                *file = getenv("FDSERVER_CLUSTER_KEY"), *why;
-    static uint8_t key[SHA256_BYTES];
     static char name[80];
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         puts("fdbridge " FDSERVER_VERSION);
@@ -171,12 +170,12 @@ int main(int argc, char **argv)
     snprintf(name, sizeof name, "fdbridge %s", argv[1]);
     if (!log_open(name, level ? (enum log_level)atoi(level) : LOG_LEVEL_INFO))
         log_fatal(EXIT_USAGE, "no thread for the log");
-    if ((why = stream_read_key(file, key)))
+    if ((why = stream_read_key(file, bridge.key)))
         log_fatal(EXIT_FAILURE, "the cluster key %s: %s", file, why);
     alarm(is_head ? BRIDGE_JOIN_S : 0);
     if (is_head)
-        head_join(key);
+        head_join();
     else
-        node_join(key, argv[1], head);
+        node_join(argv[1], head);
     serve(is_head ? &head_end : &node_end);
 }

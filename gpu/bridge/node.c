@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 static uint64_t heard_us;            /* when the head last said anything */
-static bool starts;                  /* the worker: it has its ARENA, and is not ready */
-static bool is_ready;                /* … it is */
+static bool has_arena, is_ready;     /* the worker */
 static volatile sig_atomic_t leaves; /* so fdserver has said, by SIGTERM */
 
 static void on_terminate(int number)
@@ -25,12 +24,13 @@ static void on_terminate(int number)
 }
 
 /* A head that is not there, or that another node has the name at, may be there later. */
-static void try_to_join(const uint8_t key[SHA256_BYTES], const char *device, const char *head)
+static void try_to_join(const char *device, const char *head)
 {
     const char *why = NULL, *last = NULL;
     for (;; sleep(1)) {
         const int socket = stream_connect(head, BRIDGE_JOIN_S, &why);
-        if (socket >= 0 && stream_open(&bridge.stream, socket, false, key, BRIDGE_JOIN_S, &why))
+        if (socket >= 0 &&
+            stream_open(&bridge.stream, socket, false, bridge.key, BRIDGE_JOIN_S, &why))
             return;
         if (why != last)
             log_warning("%s cannot join %s: %s", device, head, why);
@@ -38,13 +38,13 @@ static void try_to_join(const uint8_t key[SHA256_BYTES], const char *device, con
     }
 }
 
-void node_join(const uint8_t key[SHA256_BYTES], const char *device, const char *head)
+void node_join(const char *device, const char *head)
 {
     struct channel_message join = {.type = CHANNEL_JOIN};
     signal(SIGTERM, SIG_DFL);
-    try_to_join(key, device, head);
+    try_to_join(device, head);
     signal(SIGTERM, on_terminate);
-    if (!peers_open(key, &bridge.stream))
+    if (!peers_open())
         log_warning("no copies from node to node: %s", strerror(errno));
     snprintf(join.u.join.device, sizeof join.u.join.device, "%s", device);
     snprintf(join.u.join.version, sizeof join.u.join.version, "%s", FDSERVER_VERSION);
@@ -66,7 +66,6 @@ static void take_record(struct channel_message *record, int descriptor)
     (void)descriptor; /* of nothing that a bridge carries */
     if (record->type == CHANNEL_READY) {
         share_memory(&record->u.ready.info);
-        starts = false;
         is_ready = true;
     }
     if (record->type == CHANNEL_COPIED && peers_take_copied(record))
@@ -152,7 +151,7 @@ static void take_frame(struct frame *frame)
         record->u.arena.threads = threads ? (uint32_t)strtoul(threads, NULL, 10) : 0;
         if (!open_memory(record, PAYLOAD_ARENA, record->u.arena.bytes))
             bridge_end(EXIT_FAILURE, "no memory for the arena");
-        starts = true;
+        has_arena = true;
         return;
     case CHANNEL_REGION:
         open_region(record, frame);
@@ -186,7 +185,7 @@ static void beat(void)
     const bool goes = leaves; /* a signal comes at any time */
     if (bridge.came)
         heard_us = clock_us();
-    if (starts || (bridge.came && bridge.in.got))
+    if ((has_arena && !is_ready) || (bridge.came && bridge.in.got))
         bridge_forward(&alive, NULL, 0);
     if (goes && !is_ready)
         bridge_end(0, "it leaves");

@@ -89,13 +89,13 @@ bool payload_is_mailbox(uint64_t region, uint64_t bytes)
 bool payload_lies_in(const struct payload *payload, uint64_t region)
 {
     const struct mapped *mapped = find_mapped(region);
-    bool lies = false;
     for (int i = 0; i < PAYLOAD_PIECES && mapped && mapped->memory; i++) {
         const struct payload_piece *piece = &payload->piece[i];
-        lies = lies || (piece->bytes && piece->memory >= mapped->memory &&
-                        piece->memory < mapped->memory + mapped->bytes);
+        if (piece->bytes && piece->memory >= mapped->memory &&
+            piece->memory < mapped->memory + mapped->bytes)
+            return true;
     }
-    return lies;
+    return false;
 }
 
 bool payload_is_due(uint64_t region)

@@ -55,7 +55,6 @@ struct event {
 };
 
 static struct {
-    uint8_t key[SHA256_BYTES];
     int events[2];
     uint64_t own;     /* the region of the node's own mailbox; 0: not known yet */
     struct list list; /* struct peer */
@@ -68,10 +67,9 @@ static void say(struct peer *peer, int kind, uint64_t tag)
         ;
 }
 
-bool peers_open(const uint8_t key[SHA256_BYTES], const struct stream *head)
+bool peers_open(void)
 {
-    memcpy(peers.key, key, sizeof peers.key);
-    return pipe2(peers.events, O_CLOEXEC) == 0 && mailbox_listen(key, head);
+    return pipe2(peers.events, O_CLOEXEC) == 0 && mailbox_listen();
 }
 
 /* --- those that this node writes to --- */
@@ -87,7 +85,7 @@ static bool connect_peer(const struct peer *peer, struct stream *stream)
 {
     const char *why;
     const int socket = stream_connect(peer->address.address, BRIDGE_JOIN_S, &why);
-    if (socket >= 0 && stream_open(stream, socket, false, peers.key, BRIDGE_JOIN_S, &why)) {
+    if (socket >= 0 && stream_open(stream, socket, false, bridge.key, BRIDGE_JOIN_S, &why)) {
         why = "it has no such mailbox, or has gone";
         if (stream_wait_for_bytes(stream) &&
             stream_write_all(stream, peer->address.token, sizeof peer->address.token) &&
@@ -179,21 +177,15 @@ static void leave(struct peer *peer)
         say(peer, PEER_LEFT, 0);
 }
 
-/* False: the peer leaves. */
-static bool await_put(struct peer *peer)
-{
-    pthread_mutex_lock(&peer->mutex);
-    const bool has_put = first_put(peer);
-    pthread_mutex_unlock(&peer->mutex);
-    return has_put;
-}
-
 /* It connects when there is something to write; the others do without it if it cannot. */
 static void *serve_stream(void *of)
 {
     struct peer *peer = of;
     struct stream stream = {.socket = -1};
-    if (await_put(peer) && connect_peer(peer, &stream))
+    pthread_mutex_lock(&peer->mutex);
+    const bool has_put = first_put(peer);
+    pthread_mutex_unlock(&peer->mutex);
+    if (has_put && connect_peer(peer, &stream))
         write_puts(peer, &stream);
     leave(peer);
     return NULL;

@@ -12,8 +12,8 @@
 
 #include "gpu/bridge/mailbox.h"
 
-/* Be ready to have peers; the stream leads to the head. False: the node has no mailbox. */
-bool peers_open(const uint8_t key[SHA256_BYTES], const struct stream *head);
+/* Be ready to have peers; the bridge has joined. False: the node has no mailbox. */
+bool peers_open(void);
 
 /* REGION of a mailbox: of the node's own, or of another one's, to which a connection is then made.
  * The worker is told of the memory, or MAPPED with INTERNAL goes to the head, now or later. */

@@ -2,6 +2,7 @@
 
 #include "base/address.h"
 #include "base/clock.h"
+#include "base/rights.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -37,11 +38,12 @@ const char *stream_read_key(const char *path, uint8_t key[SHA256_BYTES])
     ssize_t count = read(file, bytes, sizeof bytes);
     const bool known = fstat(file, &stat) == 0;
     close(file);
+    const bool is_whole = count < KEY_FILE_MOST;
     while (count > 0 && isspace(bytes[count - 1]))
         count--;
     if (!known || (stat.st_mode & (S_IWGRP | S_IRWXO)))
         return "others than its owner and its group have access to it";
-    if (count < STREAM_KEY_LEAST || count == KEY_FILE_MOST)
+    if (count < STREAM_KEY_LEAST || !is_whole)
         return "it must have 16 to 4095 bytes";
     sha256_init(&hash);
     sha256_add(&hash, bytes, (size_t)count);
@@ -70,10 +72,10 @@ int stream_connect(const char *address, int seconds, const char **why)
         one = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
         if (one >= 0)
             limit_waits(one, seconds);
-        if (one < 0 || connect(one, at->ai_addr, at->ai_addrlen) == 0)
+        if (one >= 0 && connect(one, at->ai_addr, at->ai_addrlen) == 0)
             continue;
         *why = strerror(errno == EINPROGRESS ? ETIMEDOUT : errno);
-        close(one);
+        rights_close(one);
         one = -1;
     }
     freeaddrinfo(found);

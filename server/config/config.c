@@ -129,10 +129,7 @@ static bool is_device(const char *name, size_t length)
         return false;
     if (name[5] == '0' && length > 6) /* one device, one spelling */
         return false;
-    for (size_t i = 5; i < length; i++)
-        if (name[i] < '0' || name[i] > '9')
-            return false;
-    return true;
+    return strspn(name + 5, "0123456789") == length - 5;
 }
 
 bool config_next_device(const char **list, uint32_t *hosts, char name[CONFIG_DEVICE_BYTES])

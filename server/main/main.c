@@ -33,16 +33,10 @@ struct server {
     uint64_t drain_until_ns;
     bool stopped;
     int exit_status;
-    uv_timer_t tick; /* stalls, drain, heartbeats */
+    uv_timer_t tick; /* stalls, drain */
     uv_timer_t watchdog;
     uv_poll_t terminate, interrupt; /* SIGTERM, SIGINT */
 };
-
-static void close_handle(void *handle)
-{
-    if (!uv_is_closing(handle))
-        uv_close(handle, NULL);
-}
 
 /* Leave: everything is told to close, and the loop ends when it has. */
 static void server_stop(struct server *server, int status)
@@ -59,10 +53,10 @@ static void server_stop(struct server *server, int status)
     device_close_all(&server->devices);
     turn_close(&server->io);
     deadlines_close(&server->jobs.deadlines);
-    close_handle(&server->tick);
-    close_handle(&server->watchdog);
-    close_handle(&server->terminate);
-    close_handle(&server->interrupt);
+    uv_close((uv_handle_t *)&server->tick, NULL);
+    uv_close((uv_handle_t *)&server->watchdog, NULL);
+    uv_close((uv_handle_t *)&server->terminate, NULL);
+    uv_close((uv_handle_t *)&server->interrupt, NULL);
 }
 
 static void drain(struct server *server)

@@ -345,16 +345,17 @@ void descriptors_tick(void)
  * descriptor and leaves the message: so the read, with room for none, drops no last reference.
  * Where more come, nothing is read; a copy is closed off the loop, since a file's own system may
  * hold that up. */
-static ssize_t receive_carefully(int socket, void *bytes, size_t length, size_t most,
+static ssize_t receive_carefully(int socket, struct iovec *piece, size_t most,
                                  struct passing_account *account, struct rights *rights)
 {
     struct rights dropped;
     const ssize_t n =
-        rights_receive_some(socket, bytes, length, MSG_PEEK | MSG_DONTWAIT, most, rights);
+        rights_receive_pieces(socket, piece, 1, MSG_PEEK | MSG_DONTWAIT, most, rights);
     if (n <= 0)
         return n;
+    piece->iov_len = (size_t)n;
     if (!(rights->flags & MSG_CTRUNC))
-        return rights_receive_some(socket, bytes, (size_t)n, MSG_DONTWAIT, 0, &dropped);
+        return rights_receive_pieces(socket, piece, 1, MSG_DONTWAIT, 0, &dropped);
     if (rights->count)
         passing_close(rights->descriptors[0], account);
     errno = most ? EMFILE : EUSERS;
@@ -363,12 +364,12 @@ static ssize_t receive_carefully(int socket, void *bytes, size_t length, size_t 
 
 ssize_t passing_receive(int socket, void *bytes, size_t length, struct passed_descriptor *passed)
 {
+    struct iovec piece = {bytes, length};
     struct rights rights;
     const size_t most = too_many_wait(passed->account) ? 0 : burst_may_not_fit() ? 1 : RIGHTS_MOST;
-    const ssize_t n =
-        most == RIGHTS_MOST
-            ? rights_receive_some(socket, bytes, length, MSG_DONTWAIT, most, &rights)
-            : receive_carefully(socket, bytes, length, most, passed->account, &rights);
+    const ssize_t n = most == RIGHTS_MOST
+                          ? rights_receive_pieces(socket, &piece, 1, MSG_DONTWAIT, most, &rights)
+                          : receive_carefully(socket, &piece, most, passed->account, &rights);
     if (n < 0)
         return n;
     for (size_t i = 0; i < rights.count; i++) {

@@ -71,12 +71,13 @@ static int count_threads(void)
 static int open_node(void **state)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const struct stream head = {.socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     const struct channel_message region = {.type = CHANNEL_REGION,
                                            .u.region = {.region = REGION, .bytes = BYTES}};
-    assert_int_equal(bind(head.socket, (struct sockaddr *)&at, sizeof at), 0);
-    assert_true(peers_open(key, &head));
-    close(head.socket);
+    bridge.stream.socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memcpy(bridge.key, key, sizeof bridge.key);
+    assert_int_equal(bind(bridge.stream.socket, (struct sockaddr *)&at, sizeof at), 0);
+    assert_true(peers_open());
+    close(bridge.stream.socket);
     assert_true(mailbox_open(BYTES, &address));
     peers_map(&region, &address);
     assert_non_null(mailbox);
