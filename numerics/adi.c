@@ -2,7 +2,6 @@
 
 #include "numerics/job_weights.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* dt A u at an edge node in units of dt κ/h², with u as a parabola. */
@@ -49,9 +48,9 @@ static void axis_init(struct adi_axis *axis, struct tridiagonal_line *line, cons
     struct weights_axis rows;
     axis->n = (int64_t)job->n[a];
     axis->active = a < job->axes && !(axis->n == 1 && periodic);
-    axis->period = boundary[SIDE_LOW].kind == BOUNDARY_ENDPOINT ? axis->n - 1 : axis->n;
+    axis->lines.repeats = boundary[SIDE_LOW].kind == BOUNDARY_ENDPOINT;
     axis->weight = rounded(between, job->dtype);
-    axis->lines.n = periodic ? axis->period : axis->n;
+    axis->lines.n = axis->n - axis->lines.repeats;
     *line = (struct tridiagonal_line){.weight = weight / 2, .periodic = periodic};
     axis->periodic = periodic;
     job_weights(job, a, NULL, &rows);
@@ -69,40 +68,33 @@ static void axis_init(struct adi_axis *axis, struct tridiagonal_line *line, cons
     }
 }
 
-struct plan_table *adi_make(const struct job *job)
+bool adi_make(struct plan *plan, const struct job *job)
 {
     struct adi adi = {.coefficient = job->more.coefficient,
                       .source = job->more.source,
-                      .points = job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z],
+                      .points = plan->points,
                       .dt = rounded(job->dt, job->dtype),
                       .source_value = rounded(job->more.source_value, job->dtype)};
     struct tridiagonal_line line[AXIS_COUNT];
     uint64_t bytes = sizeof adi;
-    int64_t stride = 1;
     for (int a = 0; a < AXIS_COUNT; a++) {
         struct adi_axis *axis = &adi.axis[a];
         axis_init(axis, &line[a], job, a);
-        axis->stride = stride;
+        axis->stride = plan->axis[a].stride;
         axis->face_points = (int64_t)adi.points / axis->n;
-        stride *= axis->n;
         axis->lines.at = bytes;
         if (axis->active && !adi.coefficient)
             bytes += 4 * dtype_element_bytes(job->dtype) *
                      tridiagonal_count((uint64_t)axis->lines.n, (double)line[a].weight);
         bytes = (bytes + 7) / 8 * 8;
     }
-    struct plan_table *table = plan_table_new(bytes);
-    bool ok = table != NULL;
-    for (int a = 0; ok && a < AXIS_COUNT; a++) {
-        struct adi_axis *axis = &adi.axis[a];
-        if (axis->active && !adi.coefficient)
-            ok = tridiagonal_make(&axis->lines, &line[a], job->dtype, plan_table_rows(table));
-        axis->lines.repeats = job->boundary[a][SIDE_LOW].kind == BOUNDARY_ENDPOINT;
-    }
-    if (!ok) {
-        free(table);
-        return NULL;
-    }
-    memcpy(plan_table_rows(table), &adi, sizeof adi);
-    return table;
+    plan->table = plan_table_new(bytes);
+    bool ok = plan->table != NULL;
+    for (int a = 0; ok && a < AXIS_COUNT; a++)
+        if (adi.axis[a].active && !adi.coefficient)
+            ok = tridiagonal_make(&adi.axis[a].lines, &line[a], job->dtype,
+                                  plan_table_rows(plan->table));
+    if (ok)
+        memcpy(plan_table_rows(plan->table), &adi, sizeof adi);
+    return ok;
 }

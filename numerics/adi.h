@@ -29,7 +29,6 @@ struct adi_edge {
 
 struct adi_axis {
     int64_t n, stride;
-    int64_t period; /* where it is periodic */
     int64_t face_points;
     int32_t active; /* 0: one point, which has no neighbour */
     int32_t periodic;
@@ -71,7 +70,7 @@ ADI_FUNCTION int64_t adi_leg_end(const struct adi_axis *axis, const struct leg *
     return (int64_t)leg->end < axis->lines.n ? (int64_t)leg->end : axis->lines.n;
 }
 
-/* Of a job that passed job_check(). NULL: no memory. */
-struct plan_table *adi_make(const struct job *job);
+/* Make plan->table for a job that passed job_check(). False: no memory. */
+bool adi_make(struct plan *plan, const struct job *job);
 
 __END_DECLS

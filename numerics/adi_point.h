@@ -55,8 +55,8 @@ POINT_FUNCTION REAL POINT_NAME(adi_impose)(const struct adi *adi, const struct o
 /* Index i of a periodic axis, which lies at most one outside, as a distance from point `from`. */
 POINT_FUNCTION int64_t POINT_NAME(adi_step)(const struct adi_axis *axis, int64_t from, int64_t i)
 {
-    const int64_t over = axis->period > 1 ? axis->n - axis->period : 0;
-    const int64_t inside = i < 0 ? axis->period - 1 : i < axis->n ? i : over;
+    const int64_t period = axis->lines.n, over = period > 1 ? axis->n - period : 0;
+    const int64_t inside = i < 0 ? period - 1 : i < axis->n ? i : over;
     return (inside - from) * axis->stride;
 }
 

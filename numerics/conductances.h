@@ -24,8 +24,7 @@ const struct conductances *conductances_of(int accuracy);
  * is what mirrored rows miss of a function L of the slope g: (k L′)′, with k′ by the polynomial
  * through the accuracy/2 + 1 points at the edge, less what they make of L. At accuracy 2 all of it
  * goes to the edge's point: what flows in is g times k at the node, 2k₀ over h, or k at the face,
- * (3k₀ − k₁)/2 over h. With coordinates h is the
- * distance of the two points at the edge. */
+ * (3k₀ − k₁)/2 over h. With coordinates h is the distance of the two points at the edge. */
 void conductances_inflow(int accuracy, bool at_face, int d, weights_real w[WEIGHTS_ACCURACY]);
 
 /* A bound of the rates of an axis that conducts, over the largest k, whatever all others are: so

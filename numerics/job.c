@@ -91,8 +91,7 @@ bool job_is_symmetric_split(const struct job *job)
 {
     bool symmetric = job->more.scheme == SCHEME_ADI && job->more.coefficient;
     for (int a = 0; a < AXIS_COUNT; a++)
-        symmetric &=
-            a < job->axes && !(job->n[a] == 1 && boundary_is_periodic(&job->boundary[a][SIDE_LOW]));
+        symmetric &= !(job->n[a] == 1 && boundary_is_periodic(&job->boundary[a][SIDE_LOW]));
     return symmetric;
 }
 

@@ -236,10 +236,9 @@ static bool check_more(const struct job *job, struct failure *failure)
                            job_operand_place(job, OPERAND_COEFFICIENT),
                            "a coefficient is one array of finite numbers; the largest is %g",
                            more->coefficient_max);
-    for (int a = 0; a < 8; a++)
-        if (more->coordinates >> a & 1 && a >= job->axes)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, "spacing",
-                               "coordinates are given for an axis that is not there");
+    if (more->coordinates >> job->axes)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "spacing",
+                           "coordinates are given for an axis that is not there");
     if (!check_whole(job, failure))
         return false;
     if (job->operator_id == OPERATOR_DIFFUSION && more->coefficient && more->coordinates &&
@@ -291,8 +290,10 @@ static bool check(const struct job *job, double max_work, struct failure *failur
                            job->dtype);
     if (job->allow_unstable > 1 || job->imposed > (job->operator_id == OPERATOR_DIFFUSION))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "a flag is neither 0 nor 1");
+    const bool is_for_estimates =
+        job->accuracy == 10 && job->operator_id != OPERATOR_STENCIL; /* of the error of 8 */
     if (!check_shape(job, failure) ||
-        (job->accuracy != 10 && !job_check_accuracy(job->accuracy, failure)) ||
+        (!is_for_estimates && !job_check_accuracy(job->accuracy, failure)) ||
         (job->operator_id == OPERATOR_DERIVATIVE &&
          !(job->order == 0 && job->more.stagger != STAGGER_NONE) &&
          !job_check_order(job->order, failure)))

@@ -54,14 +54,6 @@ bool job_check_scheme(const struct job *job, struct failure *failure)
     if (more->scheme >= SCHEME_COUNT)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "scheme",
                            "no scheme has the number %d", more->scheme);
-    const bool has_source = more->source != 0 || more->source_value != 0;
-    if (job->operator_id != OPERATOR_DIFFUSION && (more->scheme || has_source || more->probes))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                           more->scheme ? "scheme"
-                           : has_source ? "source"
-                                        : "probes",
-                           "%s does not go on in time",
-                           operator_name((enum operator_id)job->operator_id));
     if (more->source > 1 || (more->source && more->source_value != 0) ||
         !isfinite(more->source_value))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "source",

@@ -62,5 +62,7 @@ void job_weights(const struct job *job, int axis, const double *x, struct weight
 
 int job_face_order(const struct job *job)
 {
+    if (job->operator_id == OPERATOR_STENCIL)
+        return 0;
     return job_order(job) > 0 ? job_order(job) : 1;
 }

@@ -16,7 +16,7 @@ const double *job_coordinates(const struct job *job, const void *block, int axis
 bool job_conducts(const struct job *job, int axis);
 
 /* Of derivatives of which order are the rows whose polynomial says what f is at a face? The
- * operator's own, the first for an interpolation. */
+ * operator's own, the first for an interpolation, none (0) for a stencil, which has ghosts. */
 int job_face_order(const struct job *job);
 
 /* The only rounding of a weight, or of a number of a job: from 113 bits, which hold any double,

@@ -25,34 +25,9 @@ struct plan_table *plan_table_new(uint64_t bytes)
     return table;
 }
 
-/* Make it longer by so many bytes; *table: another one, or the first one where it is NULL. False:
- * no memory, and *table is as it was. */
-static bool table_grow(struct plan_table **table, uint64_t bytes)
-{
-    const uint64_t before = *table ? (*table)->bytes : 0;
-    struct plan_table *longer = plan_table_new(before + bytes);
-    if (!longer)
-        return false;
-    if (*table)
-        memcpy(plan_table_rows(longer), plan_table_rows(*table), before);
-    free(*table);
-    *table = longer;
-    return true;
-}
-
 void *plan_table_rows(const struct plan_table *table)
 {
     return (char *)(uintptr_t)table + PLAN_TABLE_ALIGN;
-}
-
-static bool stencil_init(struct plan *plan, const struct job *job, const void *block)
-{
-    plan->radius = 0;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        if (job->more.stencil_radius[a] > plan->radius)
-            plan->radius = job->more.stencil_radius[a];
-    plan->table = stencil_table_new(job, block);
-    return plan->table != NULL;
 }
 
 /* What every engine's plan says. */
@@ -75,7 +50,7 @@ static void plan_begin(struct plan *plan, const struct job *job)
     plan->staged = plan->scheme == SCHEME_EULER ? 0 : job_scratch(job, false, false);
     plan->step_passes = (int32_t)job_step_passes(job);
     plan->symmetric = job_is_symmetric_split(job);
-    plan->impose = plan->passes > job->steps * job_step_passes(job);
+    plan->impose = job_imposes(job);
     int64_t stride = 1;
     for (int a = 0; a < AXIS_COUNT; a++) {
         struct plan_axis *axis = &plan->axis[a];
@@ -89,12 +64,15 @@ static void plan_begin(struct plan *plan, const struct job *job)
 /* Their places at the end of the table, whatever else it holds. */
 static bool add_probes(struct plan *plan, const struct job *job, const void *block)
 {
-    const uint64_t first = plan->table ? (plan->table->bytes + 7) / 8 * 8 : 0;
-    const uint64_t end = first + job->more.probes * sizeof(int64_t);
-    if (!table_grow(&plan->table, end - (plan->table ? plan->table->bytes : 0)))
+    const uint64_t before = plan->table->bytes, first = (before + 7) / 8 * 8;
+    struct plan_table *longer = plan_table_new(first + job->more.probes * sizeof(int64_t));
+    if (!longer)
         return false;
+    memcpy(plan_table_rows(longer), plan_table_rows(plan->table), before);
+    free(plan->table);
+    plan->table = longer;
     const int64_t *probe = job_block_at(job, block, BLOCK_PROBES);
-    int64_t *place = (int64_t *)(void *)((char *)plan_table_rows(plan->table) + first);
+    int64_t *place = (int64_t *)(void *)((char *)plan_table_rows(longer) + first);
     for (uint32_t i = 0; i < job->more.probes; i++, probe += AXIS_COUNT + 1) {
         place[i] = probe[AXIS_COUNT] * (int64_t)plan->points;
         for (int a = 0; a < AXIS_COUNT; a++)
@@ -132,13 +110,11 @@ static bool is_plain_side(const struct job *job, int a, int s)
 static bool has_more_than_probes(const struct job *job)
 {
     static const struct job_more none;
-    struct job rest = *job;
-    rest.more.probes = 0;
-    if (job_block_part(&rest, BLOCK_END) == 0) {
-        rest.more.block_bytes = 0;
-        memset(rest.more.block_key, 0, sizeof rest.more.block_key);
-    }
-    return memcmp(&rest.more, &none, sizeof none) != 0;
+    struct job_more rest = job->more;
+    rest.probes = 0;
+    rest.block_bytes = 0;
+    memset(rest.block_key, 0, sizeof rest.block_key);
+    return memcmp(&rest, &none, sizeof none) != 0;
 }
 
 bool job_is_plain(const struct job *job)
@@ -156,12 +132,9 @@ static bool engine_init(struct plan *plan, const struct job *job, const void *bl
     plan->engine = job->operator_id == OPERATOR_STENCIL ? PLAN_STENCIL
                    : job->more.scheme == SCHEME_ADI     ? PLAN_ADI
                                                         : PLAN_TABLE;
-    if (plan->engine == PLAN_TABLE)
-        return table_make(plan, job, block);
-    if (plan->engine == PLAN_STENCIL)
-        return stencil_init(plan, job, block);
-    plan->table = adi_make(job);
-    return plan->table != NULL;
+    return plan->engine == PLAN_STENCIL ? stencil_make(plan, job, block)
+           : plan->engine == PLAN_ADI   ? adi_make(plan, job)
+                                        : table_make(plan, job, block);
 }
 
 bool plan_init(struct plan *plan, const struct job *job, const void *block)

@@ -1,5 +1,5 @@
-/* A side of an axis as every engine sees it, made from a job in one place; and the job's axes as
- * numerics/weights.h sees them. Plain data, the same bytes on the host and on a device. */
+/* A side of an axis as every engine sees it, made from a job in one place. Plain data, the same
+ * bytes on the host and on a device. */
 #pragma once
 
 #include "numerics/job.h"

@@ -19,7 +19,9 @@ static double stable_interval(const struct job *job)
 
 enum { REMEMBERED = 64 }; /* a chain has 48 axes, and its dt_max is asked for twice */
 
-double job_weights_bound(const struct weights_axis *rows, int accuracy)
+/* weights_bound() of a uniform axis, which takes milliseconds to find: a thread remembers its last
+ * few axes. */
+static double uniform_bound(const struct weights_axis *rows, int accuracy)
 {
     static _Thread_local struct {
         struct weights_axis axis;
@@ -27,8 +29,6 @@ double job_weights_bound(const struct weights_axis *rows, int accuracy)
         double bound;
     } remembered[REMEMBERED];
     static _Thread_local unsigned next;
-    if (rows->x)
-        return weights_bound(rows, accuracy);
     /* All axes of these sides, in units of their spacing. */
     struct weights_axis axis;
     memset(&axis, 0, sizeof axis);                            /* compared as bytes */
@@ -55,17 +55,16 @@ double job_weights_bound(const struct weights_axis *rows, int accuracy)
 double job_weights_spacing(double bound, int accuracy)
 {
     const struct weights_axis endless = {.n = 1, .spacing = 1};
-    const double spacing = sqrt(job_weights_bound(&endless, accuracy) / bound);
+    const double spacing = sqrt(uniform_bound(&endless, accuracy) / bound);
     return isfinite(spacing) ? spacing : 0;
 }
 
 double job_dt_max(const struct job *job)
 {
     static const double symbol[] = {4.0, 16.0 / 3.0, 272.0 / 45.0, 2048.0 / 315.0, 512.0 / 75.0};
-    const int row = job->accuracy / 2 - 1;
-    const double lambda = symbol[row < 0 ? 0 : row > 4 ? 4 : row];
+    const double lambda = symbol[job->accuracy / 2 - 1];
     double rate = 0;
-    for (int a = 0; a < job->axes && a < AXIS_COUNT; a++) {
+    for (int a = 0; a < job->axes; a++) {
         if (job->diffusivity[a] == 0) /* over an h² that underflows it is no NaN but no flow */
             continue;
         double axis_rate = job->diffusivity[a] / job->spacing[a] / job->spacing[a] * lambda;
@@ -73,8 +72,7 @@ double job_dt_max(const struct job *job)
         job_weights(job, a, NULL, &rows);
         if (!(job->more.coordinates >> a & 1) && /* job_weights_spacing() knows of its sides */
             (weights_is_stiff(&rows.side[SIDE_LOW]) || weights_is_stiff(&rows.side[SIDE_HIGH])))
-            axis_rate =
-                fmax(axis_rate, job->diffusivity[a] * job_weights_bound(&rows, job->accuracy));
+            axis_rate = fmax(axis_rate, job->diffusivity[a] * uniform_bound(&rows, job->accuracy));
         rate += axis_rate;
     }
     const double most = job->more.coefficient ? job->more.coefficient_max : 1;

@@ -12,13 +12,9 @@ __BEGIN_DECLS
  */
 double job_dt_max(const struct job *job);
 
-/* The spacing of a uniform axis that is as stiff as one of that job_weights_bound(): job.spacing of
+/* The spacing of a uniform axis that is as stiff as one of that weights_bound(): job.spacing of
  * an axis with coordinates of a diffusion, so that job_dt_max() needs no block. 0 where coordinates
  * are too far apart from each other for the range of the numbers. */
 double job_weights_spacing(double bound, int accuracy);
-
-/* weights_bound() of an axis of a diffusion. Where it takes weights_bound() milliseconds to find,
- * it is remembered: of a thread's last few axes. */
-double job_weights_bound(const struct weights_axis *rows, int accuracy);
 
 __END_DECLS

@@ -47,11 +47,9 @@ static struct stage symmetric_of_step(uint64_t k, int u)
 struct stage stage_of(const struct plan *plan, uint64_t pass)
 {
     const uint64_t imposes = plan->impose ? 1 : 0, each = (uint64_t)plan->step_passes;
-    struct stage stage = {.steps_done = 0};
-    if (pass < imposes) {
-        stage = (struct stage){.kind = STAGE_IMPOSE, .write = STAGE_EVEN};
-        return stage;
-    }
+    struct stage stage = {0};
+    if (pass < imposes)
+        return (struct stage){.kind = STAGE_IMPOSE, .write = STAGE_EVEN};
     const uint64_t k = (pass - imposes) % each, step = (pass - imposes) / each;
     const int u = step == 0 && !imposes ? STAGE_IN : STAGE_EVEN;
     if (plan->scheme == SCHEME_RK4) {

@@ -39,7 +39,7 @@ static void ghosts_init(struct stencil_ghosts *ghosts, const struct job *job, in
         }
     }
     axis.side[s] = stated;
-    if (weights_face(&axis, 0, job->accuracy, s, &row)) {
+    if (weights_face(&axis, job_face_order(job), job->accuracy, s, &row)) {
         round_row(&row, job->dtype, ghosts->face);
         ghosts->face_data = rounded(row.data[s], job->dtype);
     }
@@ -72,28 +72,28 @@ static void interior_init(struct stencil_axis *axis)
     axis->high = axis->n - apart[SIDE_HIGH] > axis->low ? axis->n - apart[SIDE_HIGH] : axis->low;
 }
 
-struct plan_table *stencil_table_new(const struct job *job, const void *block)
+bool stencil_make(struct plan *plan, const struct job *job, const void *block)
 {
     const uint64_t points = job->more.stencil_points;
     const double *weights = job_block_at(job, block, BLOCK_WEIGHTS);
-    struct plan_table *made =
+    plan->table =
         plan_table_new(sizeof(struct stencil_table) +
                        points * (sizeof(struct stencil_tap) + sizeof(struct stencil_offset)));
-    if (!made)
-        return NULL;
-    struct stencil_table *table = plan_table_rows(made);
+    if (!plan->table)
+        return false;
+    struct stencil_table *table = plan_table_rows(plan->table);
     table->points = (int32_t)points;
-    table->field_points = job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];
+    table->field_points = plan->points;
     struct stencil_tap *taps = (struct stencil_tap *)(table + 1);
     struct stencil_offset *given = (struct stencil_offset *)(taps + points);
     memcpy(given, job_block_at(job, block, BLOCK_OFFSETS), points * sizeof *given);
-    int64_t stride = 1;
     for (int a = 0; a < AXIS_COUNT; a++) {
         struct stencil_axis *axis = &table->axis[a];
         axis->n = (int64_t)job->n[a];
-        axis->stride = stride;
+        axis->stride = plan->axis[a].stride;
         axis->face_points = (int64_t)table->field_points / axis->n;
-        stride *= axis->n;
+        if (job->more.stencil_radius[a] > plan->radius)
+            plan->radius = job->more.stencil_radius[a];
         for (uint64_t k = 0; k < points; k++) {
             const int32_t offset = given[k].at[a];
             taps[k].step += offset * axis->stride;
@@ -109,5 +109,5 @@ struct plan_table *stencil_table_new(const struct job *job, const void *block)
             taps[k].weight.f32 = (float)weights[k];
         else
             taps[k].weight.f64 = weights[k];
-    return made;
+    return true;
 }

@@ -49,14 +49,13 @@ struct stencil_offset {
 struct stencil_table {
     int32_t points;
     int32_t held, imposes; /* has any side held points? A value that nodes are read as? */
-    int32_t reserved;
     uint64_t field_points; /* of one field of the batch */
     struct stencil_axis axis[AXIS_COUNT];
 };
 
-/* Make it for a job that passed job_check(), and its block, which passed job_check_block(). One
- * user. NULL: no memory. */
-struct plan_table *stencil_table_new(const struct job *job, const void *block);
+/* Make plan->table for a job that passed job_check(), and its block, which passed
+ * job_check_block(), and set plan->radius. False: no memory. */
+bool stencil_make(struct plan *plan, const struct job *job, const void *block);
 
 #ifdef __CUDACC__
 #define STENCIL_FUNCTION static __host__ __device__ inline

@@ -234,13 +234,12 @@ bool decompose(const struct job *job, uint64_t planes, uint32_t count,
                struct decomposition *decomposition, struct failure *failure)
 {
     const int axis = job->axes - 1;
-    const bool cuts_batch = job->batch > 1;
     const struct boundary *low = &job->boundary[axis][SIDE_LOW];
     if (!subdomain_fits(planes, count))
         return refuse(failure, "f", "arrays with so few planes along the slowest axis");
     *decomposition = (struct decomposition){
         .planes = planes, .count = count, .axis = AXIS_COUNT, .round = job->steps, .legs = 1};
-    if (cuts_batch)
+    if (job->batch > 1)
         return true;
     decomposition->axis = axis;
     decomposition->wraps = boundary_is_periodic(low);

@@ -261,18 +261,17 @@ static void put_face(struct making *making, int a, int s)
 /* What the operator is multiplied by in each pass of a step, over dt; returns how many. */
 static int factors_of(const struct job *job, weights_real factors[TABLE_FACTORS])
 {
-    static const int nested[TABLE_FACTORS] = {4, 3, 2, 1};
     if (job->operator_id != OPERATOR_DIFFUSION) {
         factors[0] = 1;
         return 1;
     }
     const int count = job->more.scheme == SCHEME_RK4 ? TABLE_FACTORS : 1;
     for (int k = 0; k < count; k++)
-        factors[k] = count == 1 ? (weights_real)job->dt : (weights_real)job->dt / nested[k];
+        factors[k] = (weights_real)job->dt / (count - k); /* Kutta's: numerics/stage.c */
     return count;
 }
 
-static void header_init(struct making *making, const void *block)
+static void header_init(struct making *making, const struct plan *plan, const void *block)
 {
     const struct job *job = making->job;
     struct table_header *header = &making->header;
@@ -290,24 +289,21 @@ static void header_init(struct making *making, const void *block)
                     : job->more.stagger == STAGGER_BACKWARD ? -1
                                                             : 0;
     header->identity = diffusion && job->more.scheme == SCHEME_EULER;
-    header->coefficient = job->more.coefficient;
     header->source = job->more.source              ? TABLE_SOURCE_FIELD
                      : job->more.source_value != 0 ? TABLE_SOURCE_NUMBER
                                                    : TABLE_SOURCE_NONE;
     header->source_value = rounded(job->more.source_value, job->dtype);
     if (job->more.coefficient)
         put_across(job, header->across);
-    header->inputs = job_inputs(job);
-    header->outputs = job_outputs(job);
-    header->points = job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];
-    int64_t stride = 1;
+    header->inputs = plan->inputs;
+    header->outputs = plan->outputs;
+    header->points = plan->points;
     for (int a = 0; a < AXIS_COUNT; a++) {
         struct table_axis *axis = &header->axis_of[a];
         axis->n = (int64_t)job->n[a];
         axis->last = axis->n - 1;
-        axis->stride = stride;
+        axis->stride = plan->axis[a].stride;
         axis->face_points = (int64_t)(header->points / job->n[a]);
-        stride *= axis->n;
         header->conducts |= job_conducts(job, a) << a;
         job_weights(job, a, job_coordinates(job, block, a), &making->axis[a]);
         if (!making->axis[a].x)
@@ -319,7 +315,7 @@ static void header_init(struct making *making, const void *block)
 static bool is_shared(const struct making *making, int sets)
 {
     const struct table_header *header = &making->header;
-    if (header->odd || header->coefficient)
+    if (header->odd || header->form == TABLE_FORM_DIVERGENCE)
         return false;
     for (int set = 0; set < sets; set++) {
         const char *first = NULL;
@@ -428,7 +424,7 @@ bool table_make(struct plan *plan, const struct job *job, const void *block)
     struct rows_order orders[AXIS_COUNT][TABLE_ROWS];
     bool has[AXIS_COUNT][TABLE_ROWS];
     const int sets = factors_of(job, factors);
-    header_init(&making, block);
+    header_init(&making, plan, block);
     for (int a = 0; a < job->axes; a++) {
         if (plan->axis[a].active) {
             header->axis = a;

@@ -84,11 +84,10 @@ struct table_header {
     int32_t odd;        /* differences first: derivatives of order 1 and 3 */
     int32_t shift;      /* staggered: 1 forward, −1 backward */
     int32_t shared; /* all active axes have the same centred weights: their pairs are added first */
-    int32_t identity;    /* out = in + L in */
-    int32_t coefficient; /* div(k grad): with the field OPERAND_COEFFICIENT */
-    int32_t conducts;    /* bit a: with one, axis a has TABLE_ROWS_INFLOW */
-    int32_t imposes;     /* operators: nodes read as the value that they state */
-    int32_t halos;       /* has any side a halo? */
+    int32_t identity; /* out = in + L in */
+    int32_t conducts; /* bit a: with one, axis a has TABLE_ROWS_INFLOW */
+    int32_t imposes;  /* operators: nodes read as the value that they state */
+    int32_t halos;    /* has any side a halo? */
     int32_t inputs, outputs;
     int32_t source;  /* of a diffusion: enum table_source */
     uint64_t points; /* of one field of the batch */

@@ -40,8 +40,8 @@ static bool is_simple(const struct plan *plan, const struct job *job)
 {
     const struct table_header *header = table_of(plan);
     bool simple = job->operator_id <= OPERATOR_CURL && !header->shift && !header->source &&
-                  !header->coefficient && job->more.scheme == SCHEME_EULER && job_order(job) >= 1 &&
-                  job_order(job) <= 2 && job->accuracy <= 2 * PLAN_RADIUS;
+                  !job->more.coefficient && job->more.scheme == SCHEME_EULER &&
+                  job_order(job) >= 1 && job_order(job) <= 2 && job->accuracy <= 2 * PLAN_RADIUS;
     for (int a = 0; a < job->axes; a++)
         simple = simple && header->axis_of[a].high > header->axis_of[a].low &&
                  (!plan->axis[a].active ||

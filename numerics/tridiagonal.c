@@ -56,7 +56,6 @@ bool tridiagonal_make(struct tridiagonal *lines, const struct tridiagonal_line *
     lines->count = count;
     lines->half = count < lines->n ? count / 2 : count;
     lines->corner = line->periodic && lines->n > 2;
-    lines->repeats = 0;
     /* Of a periodic line: the first row's diagonal is doubled, and u, the corner's column, is minus
      * that diagonal on top and −weight at the end. */
     const weights_real first = row_of(line, count, 0).diagonal;

@@ -18,11 +18,6 @@
 
 __BEGIN_DECLS
 
-/* A row at the end of a line. 1 − A has 1 + next − own there, and −next beside it. */
-struct tridiagonal_end {
-    double next, own;
-};
-
 /* The lines of one axis. */
 struct tridiagonal {
     int64_t n;       /* unknowns */
@@ -40,8 +35,8 @@ struct tridiagonal {
 uint64_t tridiagonal_count(uint64_t n, double weight);
 
 #ifndef __CUDACC__
-/* One line's matrix: −weight beside the diagonal, 1 + 2 weight on it, but for its ends; NULL: it is
- * periodic. */
+/* One line's matrix: −weight beside the diagonal, 1 + 2 weight on it. An end's row has 1 + next −
+ * own on it, and −next beside it. */
 struct tridiagonal_line {
     weights_real weight;
     struct {
@@ -50,8 +45,8 @@ struct tridiagonal_line {
     bool periodic;
 };
 
-/* Write m, p, q, z to lines->at of the table, rounded to the dtype. n and at are given, all else is
- * set. False: no memory. */
+/* Write m, p, q, z to lines->at of the table, rounded to the dtype. n, repeats and at are given,
+ * all else is set. False: no memory. */
 bool tridiagonal_make(struct tridiagonal *lines, const struct tridiagonal_line *line, int dtype,
                       void *table);
 #endif

@@ -52,7 +52,7 @@ struct weights_side {
     uint8_t kind;    /* enum weights_kind */
     uint8_t at_face; /* REFLECT, ODD, EVEN, VALUE, DERIVATIVE, CURVATURE: g is half a cell outside,
                         not at the edge node; with coordinates (x₁ − x₀)/2 outside. Else 0 */
-    double mixed; /* DERIVATIVE, EVEN: v of ∂n f + v f = c; else 0. Only weights_bound() reads it */
+    double mixed;    /* DERIVATIVE, EVEN: v of ∂n f + v f = c; else 0. No row depends on it */
 };
 
 /* Are there closures next to it? */

@@ -80,7 +80,6 @@ msgpack_object object_element(char letter, uint32_t bytes, const void *at)
 {
     const uint32_t unused_bits = 64 - 8 * bytes;
     uint64_t bits = 0;
-    msgpack_object real = {MSGPACK_OBJECT_FLOAT64, {0}};
     if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
         return (msgpack_object){MSGPACK_OBJECT_NIL, {0}};
     memcpy(&bits, at, bytes); /* the wire and the host are both little-endian */
@@ -88,16 +87,14 @@ msgpack_object object_element(char letter, uint32_t bytes, const void *at)
         return (msgpack_object){MSGPACK_OBJECT_POSITIVE_INTEGER, {.u64 = bits}};
     if (letter == 'i') /* the sign goes up to bit 63 and back */
         return signed_number((int64_t)(bits << unused_bits) >> unused_bits);
+    if (letter == 'f' && bytes == 8) /* the same bits */
+        return (msgpack_object){MSGPACK_OBJECT_FLOAT64, {.u64 = bits}};
     if (letter == 'f' && bytes == 4) {
         float narrow;
         memcpy(&narrow, at, sizeof narrow);
-        real.via.f64 = (double)narrow;
-    } else if (letter == 'f' && bytes == 8) {
-        memcpy(&real.via.f64, at, sizeof real.via.f64);
-    } else {
-        real.type = MSGPACK_OBJECT_NIL;
+        return (msgpack_object){MSGPACK_OBJECT_FLOAT64, {.f64 = (double)narrow}};
     }
-    return real;
+    return (msgpack_object){MSGPACK_OBJECT_NIL, {0}};
 }
 
 /* The data of a msgpack-numpy scalar and its type, three characters such as "<i8"; NULL: it is none

@@ -10,13 +10,6 @@ static bool malformed(struct failure *failure, const char *text)
     return failure_set(failure, STATUS_PROTOCOL, NULL, "%s", text);
 }
 
-bool request_is_job(const struct request *request)
-{
-    return request->method == METHOD_OPERATOR || request->method == METHOD_PUT ||
-           request->method == METHOD_GET || request->method == METHOD_EXPORT ||
-           request->method == METHOD_CHAIN || request->method == METHOD_HESSIAN;
-}
-
 bool request_decode(const msgpack_object *object, struct request *request, bool *has_msgid,
                     struct failure *failure)
 {

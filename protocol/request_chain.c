@@ -93,12 +93,10 @@ static bool read_f(const msgpack_object *value, const struct request_chain *chai
     struct arrays *const f = &link->request.f;
     if (object_is_text(value))
         return read_source(value, chain, &link->source[0], failure);
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        values[a] = object_find(value, axes[a]);
-        f->is_vector = f->is_vector || (values[a] && object_is_text(values[a]));
-    }
+    for (int a = 0; a < AXIS_COUNT; a++)
+        f->is_vector = f->is_vector || object_find(value, axes[a]);
     if (!f->is_vector)
-        return arrays_read(value, "f", f, failure);
+        return array_read(value, "f", &f->at[0], failure);
     if (!object_read_map(value, "f", axes, "a vector field has the keys x, y and z", values,
                          failure))
         return false;

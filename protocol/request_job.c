@@ -166,9 +166,6 @@ static bool resolve_side(const struct request *request, const struct array_type 
     const struct array *value = &request->operand[OPERAND_VALUE + SIDE_COUNT * axis + side];
     const struct array *constant = &request->operand[OPERAND_CONSTANT + SIDE_COUNT * axis + side];
     const char *const place = job_side_place(axis, side);
-    boundary->value_array = boundary->constant_array = NUMBER_CONSTANT;
-    if (value->kind == ARRAY_NONE && constant->kind == ARRAY_NONE)
-        return true;
     return check_dtype(value, job, place, failure) && check_dtype(constant, job, place, failure) &&
            resolve_face(value, type, job, axis, place, &boundary->value_array, failure) &&
            resolve_face(constant, type, job, axis, place, &boundary->constant_array, failure);
@@ -331,8 +328,7 @@ static bool resolve_type(const struct request *request, const struct array_type 
     for (int a = job->axes; a < AXIS_COUNT; a++)
         forget_axis(job, a);
     for (uint32_t i = 0; i < lead; i++)
-        if (__builtin_mul_overflow(job->batch, type->shape[i], &job->batch))
-            job->batch = UINT64_MAX; /* job_check() refuses it */
+        job->batch *= type->shape[i];
     return !job_has_axis(job) || resolve_axis(request, type, job, failure);
 }
 
@@ -346,7 +342,7 @@ static bool resolve_stiffness(struct job *job, const uint8_t *block,
         struct weights_axis rows;
         job_weights(job, a, job_coordinates(job, block, a), &rows);
         const double *const found = request_bounds_look_up(known, &rows, job->accuracy);
-        const double bound = found ? *found : job_weights_bound(&rows, job->accuracy);
+        const double bound = found ? *found : weights_bound(&rows, job->accuracy);
         job->spacing[a] = job_weights_spacing(bound, job->accuracy);
         if (job->spacing[a] == 0)
             return invalid_argument(failure, job_axis_place("spacing", a).text,
@@ -389,9 +385,6 @@ bool request_job(const struct request *request, const struct array_type *type, d
 {
     *block = NULL;
     *job = request->job;
-    if (type->dimensions < 1 || type->dimensions > LIMIT_DIMENSIONS)
-        return invalid_argument(failure, "f", "an array has 1 to %d dimensions; got %" PRIu32,
-                                LIMIT_DIMENSIONS, type->dimensions);
     bool ok =
         resolve(request, type, max_work, job, block, failure) &&
         check_components(&request->f, "f", job_takes_vector(job), job_inputs(job), job, failure);

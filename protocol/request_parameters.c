@@ -3,7 +3,6 @@
 #include "base/near.h"
 #include "numerics/boundary.h"
 #include "numerics/job_check.h"
-#include "numerics/weights.h"
 #include "protocol/splitter.h"
 
 #include <math.h>
@@ -113,7 +112,7 @@ static bool read_placement(const msgpack_object *value, struct request *request,
 
 static bool check_order(int64_t order, struct failure *failure)
 {
-    return (order >= 0 && order <= WEIGHTS_ORDER) || job_check_order(order, failure);
+    return order == 0 || job_check_order(order, failure);
 }
 
 /* What a parameter's value is. */
@@ -175,6 +174,11 @@ static uint64_t method_bit(const struct request *request)
 {
     return BIT(request->method +
                (request->method == METHOD_OPERATOR ? request->job.operator_id : 0));
+}
+
+bool request_is_job(const struct request *request)
+{
+    return request->method != METHOD_COUNT && TAKES_JOBS & method_bit(request);
 }
 
 static bool read_whole(const struct parameter *parameter, const msgpack_object *value,

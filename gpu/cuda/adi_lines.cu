@@ -40,7 +40,7 @@ template <typename T> static choice choose(const struct adi *adi, int axis)
     typedef part_sizes<T> sizes;
     enum { BANKS = 128 / sizeof(T), V = 16 / sizeof(T) };
     const struct adi_axis *of = &adi->axis[axis];
-    const int64_t n = of->periodic ? of->period : of->n;
+    const int64_t n = of->lines.n;
     const size_t most = (size_t)block_shared_bytes();
     choice it = {};
     if (n < 3 || n > INT32_MAX / 2 || most == 0)
@@ -109,7 +109,7 @@ static solve_work<T> work_of(const struct launch *launch, const struct adi_lines
     work.adi = *(const struct adi *)plan_table_rows(plan->table);
     const struct adi_axis *axis = &work.adi.axis[lines->axis];
     work.count = (int64_t)(plan->points * plan->batch) / axis->n;
-    work.n = axis->periodic ? axis->period : axis->n;
+    work.n = axis->lines.n;
     work.stride = axis->stride;
     work.length = axis->stride * axis->n;
     work.blocks = blocks_of(work.count, WARP);

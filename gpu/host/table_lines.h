@@ -219,7 +219,7 @@ static void NAME(table_strip)(struct NAME(work) * work, int component, int64_t y
         memcpy(out, NAME(table_line)(work, 0, y, z), bytes);
     } else if (table->odd) {
         NAME(table_parts)(work, component, y, z, out);
-    } else if (table->coefficient) {
+    } else if (table->form == TABLE_FORM_DIVERGENCE) {
         NAME(table_divergence)(work, y, z, out);
     } else {
         NAME(table_sum)(work, y, z, out);

@@ -611,6 +611,18 @@ TEST(a_stencil_has_limits_of_its_own)
             (struct boundary){.kind = BOUNDARY_MIXED, .value = -50, .at_face = 1};
         refused(&job, STATUS_INVALID_ARGUMENT, "boundary x+");
     }
+    /* By the polynomial of its own ghosts, of one point and the number: f_b = -h/2 (-v f_b). */
+    job = stencil(4, 8);
+    job.accuracy = 2;
+    job.spacing[AXIS_X] = 1;
+    job_set_sides(&job, AXIS_X,
+                  (struct boundary){.kind = BOUNDARY_MIXED, .value = -1.999, .at_face = 1});
+    accepted(&job);
+    job.boundary[AXIS_X][SIDE_LOW].value = -2;
+    refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");
+    job = stencil(4, 32);
+    job.accuracy = 10;
+    refused(&job, STATUS_INVALID_ARGUMENT, "accuracy");
     job = stencil(4, 3);
     set_boundary(&job, AXIS_Y, BOUNDARY_DERIVATIVE, 0); /* a mirror */
     accepted(&job);
