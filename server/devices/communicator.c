@@ -161,8 +161,7 @@ static bool awaits(const struct communicator *c)
 {
     bool awaits = c->state == COMMUNICATOR_NAMING || c->state == COMMUNICATOR_CONNECTING;
     for (int i = 0; i < COMMUNICATOR_EXCHANGES; i++)
-        awaits = awaits || (c->exchange[i].tag && c->exchange[i].number == c->number &&
-                            c->state == COMMUNICATOR_OPEN);
+        awaits = awaits || (c->exchange[i].tag && !c->exchange[i].failed);
     return awaits;
 }
 
@@ -235,8 +234,7 @@ static void send_some(struct communicator *c)
         struct exchange *exchange = &c->exchange[i];
         if (exchange->tag || (list_empty(&c->waiting[0]) && list_empty(&c->waiting[1])))
             continue;
-        *exchange = (struct exchange){.number = c->number};
-        exchange->tag = ++c->end[0]->devices->last_exchange;
+        *exchange = (struct exchange){.tag = ++c->end[0]->devices->last_exchange};
         for (int rank = 0; rank < RANKS; rank++)
             exchange->sent[rank] = LIST_TAKE(&c->waiting[rank], struct passage, link);
         order(c, exchange);
@@ -262,9 +260,8 @@ static bool take_exchanged(struct device *device, const struct channel_message *
             if (exchange->answered[rank])
                 return false;
             exchange->answered[rank] = true;
-            exchange->failed = exchange->failed || message->status != STATUS_OK;
             c->silent = 0;
-            if (message->status != STATUS_OK && exchange->number == c->number)
+            if (message->status != STATUS_OK && !exchange->failed)
                 fail(c, status_name((enum status)message->status));
             else if (c->state == COMMUNICATOR_OPEN)
                 rest_forget(&c->rest);

@@ -56,8 +56,7 @@ struct communicator {
     struct rest rest;
     struct list waiting[COMMUNICATOR_RANKS]; /* struct passage, by the rank that sends them */
     struct exchange {
-        uint64_t tag; /* 0: it is not under way */
-        uint64_t number;
+        uint64_t tag;                             /* 0: it is not under way */
         struct passage *sent[COMMUNICATOR_RANKS]; /* by the rank; NULL: it sends nothing */
         bool answered[COMMUNICATOR_RANKS];
         bool failed;

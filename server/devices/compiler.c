@@ -46,10 +46,8 @@ static void leave_process(struct compiler *compiler)
     if (compiler->pid > 0)
         kill(compiler->pid, SIGKILL);
     uv_timer_stop(&compiler->timer);
-    if (compiler->poll_open && !uv_is_closing((uv_handle_t *)&compiler->poll)) {
-        uv_poll_stop(&compiler->poll);
+    if (compiler->poll_open && !uv_is_closing((uv_handle_t *)&compiler->poll))
         uv_close((uv_handle_t *)&compiler->poll, on_poll_closed);
-    }
     rights_close(compiler->socket);
     compiler->socket = -1;
     free(compiler->code);

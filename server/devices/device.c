@@ -1,7 +1,7 @@
 /* Happy path: spawn → ARENA → READY → orders … → front leaves, the channel closes, the worker
  * exits. What can go wrong: the spawn fails; the worker refuses (REFUSED, exit); it dies or is
- * killed (exit callback); it breaks the channel's rules or stops answering pings (we kill it, exit
- * callback). All of them end in worker_gone(), once the process has been reaped. */
+ * killed; it breaks the channel's rules or stops answering pings (we kill it). All of them end in
+ * worker_gone(), once the process has been reaped. */
 #include "server/devices/device.h"
 
 #include "base/log.h"
@@ -107,8 +107,10 @@ static bool leaves(const struct device *device)
     return device->state == DEVICE_CLOSED || device->refusal[0] || device->leaving;
 }
 
+/* Whatever it still says. */
 static void channel_closed(struct device *device)
 {
+    uv_poll_stop(&device->poll);
     if (!leaves(device))
         worker_kill(device, "its channel closed");
 }
@@ -117,12 +119,7 @@ static void on_channel_poll(uv_poll_t *poll, int status, int events)
 {
     struct device *device = poll->data;
     device->devices->heard_ns = uv_hrtime();
-    if (device->state == DEVICE_CLOSED) { /* whatever it still says */
-        uv_poll_stop(poll);
-        return;
-    }
-    if (status < 0) { /* the other end is gone */
-        uv_poll_stop(poll);
+    if (status < 0 || device->state == DEVICE_CLOSED) { /* one end is gone, or goes */
         channel_closed(device);
         return;
     }
@@ -141,7 +138,6 @@ static void on_channel_poll(uv_poll_t *poll, int status, int events)
         if (result == CHANNEL_AGAIN)
             break;
         if (result == CHANNEL_CLOSED) {
-            uv_poll_stop(poll);
             channel_closed(device);
             return;
         }
@@ -258,10 +254,8 @@ static void worker_gone(struct device *device)
     device->short_lives = served ? 0 : device->short_lives + 1;
     device->generation++; /* what is made from here on is the next worker's */
     uv_timer_stop(&device->timer);
-    if (device->poll_open) {
-        uv_poll_stop(&device->poll);
+    if (device->poll_open)
         uv_close((uv_handle_t *)&device->poll, on_poll_closed);
-    }
     rights_close(device->socket);
     device->socket = -1;
     channel_queue_free(&device->queue);
@@ -283,6 +277,7 @@ static void worker_gone(struct device *device)
     group_lost(device);
     if (!closing && refused && !device->once_ready && !device->bridged)
         device->devices->events->settled(device, false);
+    restart_or_end(device);
 }
 
 static void on_ended(uv_poll_t *poll, int status, int events)
@@ -301,7 +296,6 @@ static void on_ended(uv_poll_t *poll, int status, int events)
                         (int)device->pid, WIFEXITED(how) ? WEXITSTATUS(how) : 0,
                         WIFSIGNALED(how) ? WTERMSIG(how) : 0);
         worker_gone(device);
-        restart_or_end(device);
     }
 }
 
@@ -350,7 +344,6 @@ static void worker_start(struct device *device)
         log_error("%s: %s: %s", device->name, devices->worker_path, strerror(error));
         snprintf(device->refusal, sizeof device->refusal, "cannot start %.150s", strerror(error));
         worker_gone(device);
-        restart_or_end(device);
         return;
     }
     open_channel(device);
@@ -401,7 +394,7 @@ struct device *device_new(struct devices *devices, const char *name)
     device->socket = -1;
     device->generation = 1;
     snprintf(device->name, sizeof device->name, "%s", name);
-    schedule_init(&device->schedule, uv_hrtime);
+    device->schedule.clock = uv_hrtime;
     list_push(&devices->list, &device->link);
     uv_ref((uv_handle_t *)&devices->ended);
     return device;
@@ -438,11 +431,9 @@ void device_forget(struct device *device)
 
 void device_close_all(struct devices *devices)
 {
-    kernels_close(&devices->kernels);
+    compiler_close(&devices->kernels.compiler);
     nodes_close(devices);
     LIST_EACH (struct device, device, &devices->list, link) {
-        if (device->state == DEVICE_CLOSED)
-            continue;
         device->state = DEVICE_CLOSED;
         if (device->group) {
             devices->group = NULL;

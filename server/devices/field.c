@@ -392,11 +392,9 @@ struct field *field_find_any(const struct user *user, uint64_t id, const char *p
 {
     struct field key = {.id = id};
     struct field *field = RB_FIND(field_tree, tree_of(user), &key);
-    if (!field) {
+    if (!field)
         failure_set(failure, STATUS_NOT_FOUND, parameter, "there is no field %llu",
                     (unsigned long long)id);
-        return NULL;
-    }
     return field;
 }
 

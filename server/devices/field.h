@@ -141,7 +141,7 @@ struct field *field_find(const struct user *user, uint64_t id, const char *param
 /* The user's field of the least id above `after`; NULL: there is none. */
 struct field *field_after(const struct user *user, uint64_t after);
 
-/* The same as field_find(), lost or not: for `free`. */
+/* The same as field_find(), lost or not. */
 struct field *field_find_any(const struct user *user, uint64_t id, const char *parameter,
                              struct failure *failure);
 

@@ -71,7 +71,7 @@ void group_part_finished(struct order *order, enum status status,
     struct device *member = part->member;
     const uint64_t device_us = said ? said->u.job.device_us : 0;
     if (status == STATUS_OK && order->kind == ORDER_RUN && !order->leg.to)
-        schedule_learn(&run->user->part[member->number]->flow, order->job, device_us);
+        schedule_learn(&order->user->part[member->number]->flow, order->job, device_us);
     group_part_ended(part, said ? schedule_time(device_us) : part->entry.cost_ns);
     if (status == STATUS_UNSUPPORTED && group_round_is_first_own(run))
         run->refused = true;
@@ -113,8 +113,6 @@ static void finish(struct group_run *run)
     const struct channel_message said = {
         .type = CHANNEL_FINISHED,
         .u.job = {.done = run->passes_begun, .device_us = time_on_devices(run)}};
-    if (order)
-        order->measured = run->measured;
     free_run(run);
     if (!order)
         return;
@@ -160,7 +158,7 @@ static bool must_wait(const struct group_run *run)
     LIST_EACH (const struct group_run, other, &run->device->group->runs, link) {
         if (other == run)
             break;
-        if (other->task == run->task)
+        if (other->order && other->order->task == run->order->task)
             return true;
     }
     return inputs_wait(run);
@@ -286,32 +284,10 @@ void group_flush(struct device *device)
         struct order *order = group->abandoned;
         group->abandoned = order->next_running;
         order->id = 0;
-        device->devices->events->finished(order, STATUS_OUT_OF_MEMORY, NULL);
+        static const struct channel_message unbegun = {.type = CHANNEL_FINISHED};
+        device->devices->events->finished(order, STATUS_OUT_OF_MEMORY, &unbegun);
     }
     group_settle(device);
-}
-
-static bool is_cut_so(const struct field *array, bool is_cut, uint64_t planes, uint64_t bytes)
-{
-    const struct field_parts *parts = array->parts;
-    return parts->is_cut == is_cut && (!is_cut || parts->planes == planes) &&
-           array->type.bytes == bytes;
-}
-
-/* A member's worker ends itself if an array has another size than its job's. */
-static bool are_cut_alike(const struct group_run *run)
-{
-    const struct field *first = run->in[0];
-    const struct job *job = run->order->job;
-    const uint64_t planes = first->parts->planes;
-    bool alike = true;
-    for (int i = 0; i < 3 * AXIS_COUNT; i++)
-        alike =
-            alike && (!run->array[i] || is_cut_so(run->array[i], true, planes, first->type.bytes));
-    for (int i = 0; i < OPERANDS; i++)
-        alike = alike && (!run->operand[i] || is_cut_so(run->operand[i], subdomain_cuts(job, i),
-                                                        planes, job_operand_bytes(job, i)));
-    return alike;
 }
 
 void group_order(struct device *device, struct order *order)
@@ -326,9 +302,6 @@ void group_order(struct device *device, struct order *order)
     }
     run->device = device;
     run->order = order;
-    run->task = order->task;
-    run->user = order->user;
-    run->measured = measured_none();
     memcpy(run->in, order->in, sizeof run->in);
     memcpy(run->out, order->out, sizeof run->out);
     memcpy(run->scratch, order->scratch, sizeof run->scratch);
@@ -338,8 +311,6 @@ void group_order(struct device *device, struct order *order)
     list_push(&group->runs, &run->link);
     if (order->kind == ORDER_RUN) {
         decompose_order(run);
-        if (!are_cut_alike(run))
-            group_run_fail(run, STATUS_INTERNAL);
         if (computes_own_planes(group))
             decomposition_overlap(&run->cut, order->job);
     } else if (order->kind == ORDER_MEASURE) {

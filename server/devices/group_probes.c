@@ -78,7 +78,7 @@ static bool take_slabs(struct group_run *run)
     struct group_probes *probes = &run->probes;
     const uint64_t most = GATHERED_BYTES / row_bytes(run),
                    left = run->order->job->steps + 1 - probes->row;
-    if (!arena_take(arena, run->user, SHARE_UPLOAD, PROBES_SLABS, probes->slab)) {
+    if (!arena_take(arena, run->order->user, SHARE_UPLOAD, PROBES_SLABS, probes->slab)) {
         arena_wait(arena, &probes->waiter);
         return false;
     }
@@ -144,7 +144,7 @@ bool group_probes_gather(struct group_run *run)
     run->phase = GROUP_GATHERING;
     run->under_way++;
     run->probes.waiter = (struct slab_waiter){
-        .user = run->user, .share = SHARE_UPLOAD, .count = PROBES_SLABS, .ready = on_slabs};
+        .user = run->order->user, .share = SHARE_UPLOAD, .count = PROBES_SLABS, .ready = on_slabs};
     gather(run);
     return true;
 }

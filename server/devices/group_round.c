@@ -111,7 +111,7 @@ static bool set_part(struct group_run *run, uint32_t i)
     const struct order *whole = run->order;
     struct group_part *part = part_of_round(run, i);
     struct order *order = &part->order;
-    *order = (struct order){.run = run, .user = run->user, .kind = whole->kind};
+    *order = (struct order){.run = run, .user = whole->user, .kind = whole->kind};
     for (int k = 0; k < AXIS_COUNT; k++) {
         order->in[k] = part_of(run->in[k], i);
         order->out[k] = part_of(run->out[k], i);
@@ -161,8 +161,8 @@ static void begin_part(struct entry *entry)
  * many bytes. */
 static void wait_for_turn(struct group_run *run, struct group_part *part)
 {
-    struct flow *flow = &run->user->part[part->member->number]->flow;
     const struct order *order = &part->order;
+    struct flow *flow = &order->user->part[part->member->number]->flow;
     part->entry = (struct entry){
         .begin = begin_part,
         .priority = run->order->priority,
@@ -211,7 +211,7 @@ static void copy_part(struct group_run *run, enum order_kind kind, struct field 
     struct group_part *part = part_of_round(run, i);
     struct order *order = &part->order;
     *order = (struct order){.run = run,
-                            .user = run->user,
+                            .user = run->order->user,
                             .kind = kind,
                             .ahead = SUBDOMAIN_GHOSTS * parts->plane_bytes,
                             .behind = parts->behind * parts->plane_bytes,
@@ -316,8 +316,9 @@ void group_round_begin(struct group_run *run)
 
 static void merge_measured(struct group_run *run)
 {
+    run->order->measured = measured_none();
     for (uint32_t i = 0; i < members(run); i++)
-        measured_join(&run->measured, &part_of_round(run, i)->order.measured);
+        measured_join(&run->order->measured, &part_of_round(run, i)->order.measured);
 }
 
 /* Where the last round that overlapped has written another array than the output, the two exchange

@@ -34,10 +34,8 @@ struct group_probes {
 /* An order to the group until all of its parts have ended. */
 struct group_run {
     struct list link;
-    struct device *device;   /* the group's */
-    struct order *order;     /* NULL: a member was lost, and its task fails */
-    const struct task *task; /* whose order it was; not looked into */
-    struct user *user;
+    struct device *device;    /* the group's */
+    struct order *order;      /* NULL: a member was lost, and its task fails */
     struct decomposition cut; /* of a RUN */
     /* The order's, all referenced: */
     union {
@@ -70,7 +68,6 @@ struct group_run {
     bool passes_begun;
     uint64_t device_us[SUBDOMAINS_MOST]; /* of each member */
     uint64_t told_ns;                    /* when its task last heard of progress */
-    struct measured measured;
     struct group_probes probes;
     struct group_part part[]; /* of each member two: of this round, and of one beside it */
 };

@@ -28,7 +28,6 @@ struct kernel {
     struct user *user; /* who asked first */
     uint64_t number;   /* of all that there were: 1, … */
     uint64_t used;     /* kernels->clock */
-    uint64_t held;     /* bytes charged to the user */
     bool was_lost;     /* a compiler has ended with it */
     bool is_suspect;   /* a worker has ended soon after it got it */
     uint8_t *image;    /* KEPT */
@@ -87,7 +86,7 @@ static void free_slot(struct kernels *kernels, int slot)
     kernels->slots[slot] = NULL;
     if (!kernel)
         return;
-    memory_release(kernel->user, kernel->held);
+    memory_release(kernel->user, sizeof *kernel + kernel->image_bytes);
     kernel->user->kernels.kept--;
     free(kernel->image);
     free(kernel);
@@ -156,7 +155,6 @@ static void keep(struct kernels *kernels, int slot, uint8_t *image, uint64_t byt
     kernel->state = KERNEL_KEPT;
     kernel->image = image;
     kernel->image_bytes = bytes;
-    kernel->held += bytes;
     memory_hold(kernel->user, bytes);
     send_all(kernels, slot);
 }
@@ -166,8 +164,8 @@ static void on_file(uv_work_t *request, int status)
     struct file_work *work = request->data;
     struct kernels *kernels = work->kernels;
     const int slot = slot_of(kernels, work->number);
-    kernels->files--;
-    if (status == 0 && work->task == FILE_READ && !kernels->closed && slot < DEVICE_KERNELS) {
+    if (status == 0 && work->task == FILE_READ && !kernels->compiler.closed &&
+        slot < DEVICE_KERNELS) {
         if (work->image)
             keep(kernels, slot, work->image, work->bytes);
         else
@@ -202,7 +200,6 @@ static bool begin_file(struct kernels *kernels, const struct kernel *kernel, enu
         free(work);
         return false;
     }
-    kernels->files++;
     return true;
 }
 
@@ -213,7 +210,6 @@ static void refuse(struct kernel *kernel)
                 "after they got it",
                 kernel->key.points);
     memory_release(kernel->user, kernel->image_bytes);
-    kernel->held -= kernel->image_bytes;
     free(kernel->image);
     kernel->image = NULL;
     kernel->image_bytes = 0;
@@ -225,7 +221,7 @@ void kernels_worker_lost(struct device *device)
     struct kernels *kernels = &device->devices->kernels;
     const struct kernels_sent *sent = &device->kernels;
     const uint64_t now_ns = uv_hrtime();
-    for (int i = 0; i < DEVICE_KERNELS && !kernels->closed; i++) {
+    for (int i = 0; i < DEVICE_KERNELS && !kernels->compiler.closed; i++) {
         struct kernel *kernel = kernels->slots[i];
         if (!kernel || kernel->state != KERNEL_KEPT || sent->number[i] != kernel->number ||
             now_ns - sent->at_ns[i] >= KERNELS_TRIAL_NS)
@@ -295,7 +291,7 @@ static void go_on(struct kernels *kernels)
 {
     struct compiler *compiler = &kernels->compiler;
     struct kernel *kernel;
-    if (kernels->closed || compiler->state == COMPILER_UNUSABLE)
+    if (compiler->state == COMPILER_UNUSABLE)
         return;
     while (compiler->nvrtc && (kernel = first_of(kernels, KERNEL_WAITS)))
         look_for_file(kernels, kernel);
@@ -355,8 +351,7 @@ static void admit(struct kernels *kernels, const struct kernel_key *key, uint32_
                               .architecture = architecture,
                               .user = user,
                               .number = ++kernels->last,
-                              .used = ++kernels->clock,
-                              .held = sizeof *kernel};
+                              .used = ++kernels->clock};
     kernels->slots[slot] = kernel;
     user->kernels.kept++;
     user->kernels.next_ns =
@@ -410,12 +405,6 @@ void kernels_open(struct kernels *kernels, struct devices *devices)
     kernels->compiler.compiled = on_compiled;
     kernels->compiler.lost = on_lost;
     compiler_open(&kernels->compiler, devices->loop);
-}
-
-void kernels_close(struct kernels *kernels)
-{
-    kernels->closed = true;
-    compiler_close(&kernels->compiler);
 }
 
 void kernels_free(struct kernels *kernels)

@@ -30,8 +30,6 @@ struct kernels {
     struct kernel *slots[DEVICE_KERNELS]; /* as in the workers; NULL: free */
     uint64_t clock;                       /* uses so far, and kernels so far: */
     uint64_t last;
-    uint32_t files; /* that are being read or written */
-    bool closed;
 };
 
 /* What a worker has in its slots: 0 or numbers of kernels. */
@@ -41,7 +39,6 @@ struct kernels_sent {
 };
 
 void kernels_open(struct kernels *kernels, struct devices *devices);
-void kernels_close(struct kernels *kernels);
 /* Once the loop has ended. */
 void kernels_free(struct kernels *kernels);
 

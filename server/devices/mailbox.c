@@ -4,9 +4,9 @@
 #include "base/rights.h"
 #include "server/devices/device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 bool mailbox_open(struct device *device)
 {
@@ -288,9 +288,12 @@ void mailbox_opened(struct device *device, const struct channel_message *message
 static void rest(struct mailbox *mailbox, const struct device *device, const char *text)
 {
     struct rest *rest = &mailbox->reach[device->number].rest;
+    char until[32] = "until its worker ends";
     rest_begin(rest);
-    log_warning("%s %s %s; copies go through the host for %u s", device->name, text,
-                mailbox->device->name, rest_seconds(rest));
+    if (device->bridged)
+        snprintf(until, sizeof until, "for %u s", rest->left * HEARTBEAT_MS / 1000);
+    log_warning("%s %s %s; copies go through the host %s", device->name, text,
+                mailbox->device->name, until);
 }
 
 bool mailbox_mapped(struct device *device, uint64_t region, enum status status)

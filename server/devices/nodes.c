@@ -52,10 +52,8 @@ static void on_poll_closed(uv_handle_t *handle)
 
 static void stop_listening(struct joining *joining)
 {
-    if (!joining->poll_open || uv_is_closing((uv_handle_t *)&joining->poll))
-        return;
-    uv_poll_stop(&joining->poll);
-    uv_close((uv_handle_t *)&joining->poll, on_poll_closed);
+    if (joining->poll_open && !uv_is_closing((uv_handle_t *)&joining->poll))
+        uv_close((uv_handle_t *)&joining->poll, on_poll_closed);
 }
 
 /* It need not know what it is told to end. */
@@ -293,11 +291,6 @@ static void log_address(int listener)
         log_info("nodes join at %s:%s", host, port);
 }
 
-void nodes_init(struct nodes *nodes)
-{
-    nodes->listener = -1;
-}
-
 bool nodes_open(struct devices *devices)
 {
     struct nodes *nodes = &devices->nodes;
@@ -331,10 +324,8 @@ static void on_listener_closed(uv_handle_t *handle)
 void nodes_close(struct devices *devices)
 {
     struct nodes *nodes = &devices->nodes;
-    if (nodes->listener >= 0 && !uv_is_closing((uv_handle_t *)&nodes->poll)) {
-        uv_poll_stop(&nodes->poll);
+    if (nodes->listener >= 0 && !uv_is_closing((uv_handle_t *)&nodes->poll))
         uv_close((uv_handle_t *)&nodes->poll, on_listener_closed);
-    }
     LIST_EACH (struct joining, joining, &nodes->joining, link) {
         if (joining->pid)
             kill(joining->pid, SIGKILL);

@@ -20,13 +20,11 @@ enum { NODES_JOINING = 16 };
 
 struct nodes {
     char bridge_path[4096]; /* fdbridge; "": it was not built */
-    int listener;           /* −1: none */
+    int listener;           /* −1: none, and until it is open */
     uv_poll_t poll;
     struct list joining; /* bridges of which no device is known yet */
 };
 
-/* Nothing is open yet: nodes_close() does nothing until it is. */
-void nodes_init(struct nodes *nodes);
 /* Listen at --nodes, if it is given. False: a line of the log says why. */
 bool nodes_open(struct devices *devices);
 /* Stop listening, and end the bridges that have not joined. */

@@ -129,8 +129,8 @@ void region_worker_gone(struct device *device);
 /* False: the worker was not told to map such a region. */
 bool region_mapped(struct device *device, uint64_t number, enum status status);
 
-/* For region_register.c. Charge and enter a region whose owner, bytes, number, id and count are
- * set. That device is the first to map it, once its blocks are allocated. */
+/* For region_register.c. Charge and enter a region whose owner, bytes, number and id are set.
+ * That device is the first to map it, once its blocks are allocated. */
 void region_begin(struct region *region, struct device *device);
 /* Its allocation has ended: map it, or answer with the error. */
 void region_allocated(struct region *region, enum status status, const char *text);

@@ -34,8 +34,3 @@ static inline void rest_forget(struct rest *rest)
 {
     *rest = (struct rest){0};
 }
-
-static inline uint32_t rest_seconds(const struct rest *rest)
-{
-    return rest->left * HEARTBEAT_MS / 1000;
-}

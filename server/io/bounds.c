@@ -13,7 +13,6 @@
 
 struct work {
     uv_work_t work;
-    struct io *io;
     struct user *user;
     struct connection *connection; /* NULL: it has closed */
     uint64_t bytes;                /* of all of it, charged */
@@ -121,7 +120,6 @@ static bool begin_bounds(struct connection *connection, const struct request_bou
     struct work *work = memory_new(connection->user, bytes, "spacing", failure);
     if (!work)
         return false;
-    work->io = connection->io;
     work->user = connection->user;
     work->connection = connection;
     work->bytes = bytes;
@@ -129,7 +127,7 @@ static bool begin_bounds(struct connection *connection, const struct request_bou
     connection->user->bounds.busy = true;
     connection->bounds.state = BOUNDS_FINDING;
     connection->bounds.work = work;
-    uv_queue_work(work->io->loop, &work->work, find_bounds, on_found); /* no error is possible */
+    uv_queue_work(connection->io->loop, &work->work, find_bounds, on_found); /* cannot fail */
     return true;
 }
 

@@ -385,7 +385,7 @@ void connection_close(struct connection *connection)
  * user, where that is known; false: a line of the log says why. */
 static bool may_connect(struct io *io, struct connection *connection, int descriptor)
 {
-    struct users *users = io->jobs->users;
+    struct users *users = io->jobs->devices->users;
     const uint64_t most = io->config->max_connections, count = users->counters.connections;
     struct ucred peer;
     socklen_t length = sizeof peer;

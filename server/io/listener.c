@@ -2,6 +2,7 @@
  * where it is a socket of our own uid that nobody listens on any more; everything else is refused.
  */
 #include "base/log.h"
+#include "base/rights.h"
 #include "server/io/connection.h"
 #include "server/io/io.h"
 
@@ -52,7 +53,7 @@ static void on_listener_poll(uv_poll_t *poll, int status, int events)
         /* Else a read passes over an out-of-band byte, and closes what was passed with it. */
         setsockopt(descriptor, SOL_SOCKET, SO_OOBINLINE, &(int){1}, sizeof(int));
         connection_open(io, descriptor);
-        if (descriptors_are_few(io->jobs->users, descriptor)) {
+        if (descriptors_are_few(io->jobs->devices->users, descriptor)) {
             log_warning("few descriptors are left: nobody can connect until there are more");
             pause_listener(listener);
             return;
@@ -64,9 +65,8 @@ static void on_listener_poll(uv_poll_t *poll, int status, int events)
 static bool has_few(const struct listener *listener)
 {
     const int next = fcntl(listener->socket, F_DUPFD_CLOEXEC, 0);
-    const bool few = next < 0 || descriptors_are_few(listener->io->jobs->users, next);
-    if (next >= 0)
-        close(next);
+    const bool few = next < 0 || descriptors_are_few(listener->io->jobs->devices->users, next);
+    rights_close(next);
     return few;
 }
 
@@ -112,8 +112,7 @@ static bool answers(const struct sockaddr_un *address)
     const bool yes = descriptor >= 0 &&
                      (connect(descriptor, (const struct sockaddr *)address, sizeof *address) == 0 ||
                       errno == EAGAIN);
-    if (descriptor >= 0)
-        close(descriptor);
+    rights_close(descriptor);
     return yes;
 }
 
@@ -175,8 +174,7 @@ static bool listen_unix(struct io *io, const char *path)
     umask(mask);
     if (!bound) {
         log_error("%s: %s", path, strerror(errno));
-        if (descriptor >= 0)
-            close(descriptor);
+        rights_close(descriptor);
         return false;
     }
     char *copy = strdup(path);
@@ -257,7 +255,6 @@ void listener_close_all(struct io *io)
         if (listener->path && lstat(listener->path, &status) == 0 &&
             status.st_dev == listener->device && status.st_ino == listener->inode)
             unlink(listener->path);
-        uv_poll_stop(&listener->poll);
         uv_close((uv_handle_t *)&listener->poll, on_closed);
     }
 }

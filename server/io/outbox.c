@@ -10,8 +10,6 @@
 void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int socket)
 {
     outbox->io = io;
-    outbox->arena = &io->jobs->devices->arena;
-    outbox->io_threads = &io->io_threads;
     outbox->user = user;
     outbox->socket = socket;
     outbox->window = REPLY_WINDOW_LEAST;
@@ -82,7 +80,7 @@ static struct reply *reply_new(struct outbox *outbox, uint32_t window)
     if (!reply)
         return NULL;
     reply->outbox = outbox;
-    reply->arena = outbox->arena;
+    reply->arena = &outbox->io->jobs->devices->arena;
     reply->user = outbox->user;
     reply->own_bytes = sizeof *reply + window * sizeof *reply->piece;
     return reply;

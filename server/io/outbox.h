@@ -27,8 +27,6 @@ enum { REPLY_WINDOW = SLABS_AT_ONCE, REPLY_WINDOW_LEAST = 2 };
 
 struct outbox {
     struct io *io;
-    struct arena *arena;
-    struct io_threads *io_threads;
     struct user *user;
     int socket;
     struct list staging, loading, ready; /* struct reply */

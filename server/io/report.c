@@ -99,7 +99,7 @@ static void refresh_coarse(struct io *io)
     if (known->at_ns && now_ns - known->at_ns < COARSE_NS)
         return;
     known->at_ns = now_ns;
-    count(io, &io->jobs->users->counters, known->values);
+    count(io, &io->jobs->devices->users->counters, known->values);
     for (int i = 0; i < REPORT_COUNTED; i++)
         known->values[i] = coarse(known->values[i],
                                   rows[i].unit == COUNT ? COARSE_LEAST_COUNT : COARSE_LEAST_BYTES);
@@ -202,7 +202,7 @@ void report_stats(msgpack_packer *packer, struct io *io, const struct user *user
     const bool exact = is_operator(user);
     uint64_t now[REPORT_COUNTED];
     refresh_coarse(io);
-    count(io, &io->jobs->users->counters, now);
+    count(io, &io->jobs->devices->users->counters, now);
     const uint64_t *values = exact ? now : io->coarse.values;
     msgpack_pack_map(packer, 5 + map_size(FIRST));
     reply_write_count(packer, "uptime_s", (uv_hrtime() - io->started_ns) / UINT64_C(1000000000));
@@ -213,7 +213,7 @@ void report_stats(msgpack_packer *packer, struct io *io, const struct user *user
     msgpack_pack_map(packer, map_size(TOTALS) + exact);
     put_counted(packer, TOTALS, values);
     if (exact)
-        put_latency(packer, &io->jobs->users->counters.latency);
+        put_latency(packer, &io->jobs->devices->users->counters.latency);
     reply_write_str(packer, "queue");
     msgpack_pack_map(packer, map_size(QUEUE));
     put_counted(packer, QUEUE, values);

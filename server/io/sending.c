@@ -86,11 +86,11 @@ static void stream(struct reply *reply)
     while (!reply->lost && !reply->part[0].field->lost && reply->pieces < outbox->window &&
            reply->asked < reply->bytes) {
         struct slab *slab;
-        if (!arena_take(outbox->arena, outbox->user, SHARE_REPLY, 1, &slab)) {
+        if (!arena_take(reply->arena, outbox->user, SHARE_REPLY, 1, &slab)) {
             /* With pieces under way it goes on when they are sent. */
             if (!reply->pieces) {
                 outbox->waiter.count = 1;
-                arena_wait(outbox->arena, &outbox->waiter);
+                arena_wait(reply->arena, &outbox->waiter);
             }
             return;
         }
@@ -112,7 +112,7 @@ static uint64_t slabs_of(const struct reply *reply)
 
 void staging_go_on(struct outbox *outbox)
 {
-    struct arena *arena = outbox->arena;
+    struct arena *arena = &outbox->io->jobs->devices->arena;
     if (outbox->stalled || !list_empty(&outbox->waiter.link))
         return;
     struct reply *head = LIST_FIRST(&outbox->ready, struct reply, link);
@@ -359,15 +359,15 @@ static void on_sent(void *context, ssize_t n, int error)
 static bool hand_over(struct outbox *outbox)
 {
     struct reply *reply = LIST_FIRST(&outbox->ready, struct reply, link);
-    if (!reply || !io_threads_wanted(outbox->io_threads))
+    if (!reply || !io_threads_wanted(&outbox->io->io_threads))
         return false;
     struct writing writing = {.most = LOAD_BYTES_MOST};
     if (gather(reply, &writing) && writing.count) {
         writing.pieces[writing.count - 1].iov_len--;
         writing.bytes--;
     }
-    if (!io_threads_send(outbox->io_threads, outbox->socket, writing.pieces, writing.count, on_sent,
-                         outbox))
+    if (!io_threads_send(&outbox->io->io_threads, outbox->socket, writing.pieces, writing.count,
+                         on_sent, outbox))
         return false;
     outbox->sending_bytes = writing.bytes;
     task_trace_open(reply->task, SPAN_WRITE);
@@ -416,11 +416,11 @@ void outbox_write(struct outbox *outbox)
 {
     if (outbox->stalled && !socket_has_room(outbox->socket))
         return; /* whatever else there is to say */
-    size_t budget = io_threads_turn_bytes(outbox->io_threads);
+    size_t budget = io_threads_turn_bytes(&outbox->io->io_threads);
     if (outbox->sending_bytes)
         return; /* on_sent() follows */
     /* The rest, behind small replies, may be a load. */
-    const size_t most = io_threads_wanted(outbox->io_threads) ? LOAD_BYTES_LEAST : budget;
+    const size_t most = io_threads_wanted(&outbox->io->io_threads) ? LOAD_BYTES_LEAST : budget;
     outbox->blocked = false;
     outbox->waits = false;
     outbox->stalled = false;

@@ -203,13 +203,13 @@ static void pay(struct turn_user *turn)
 
 void turn_tick(struct io *io)
 {
-    LIST_EACH (struct user, user, &io->jobs->users->list, link) {
+    LIST_EACH (struct user, user, &io->jobs->devices->users->list, link) {
         if (user->counters.connections)
             continue;
         close_watch(user);
         pay(&user->turn);
     }
-    users_forget_idle(io->jobs->users);
+    users_forget_idle(io->jobs->devices->users);
 }
 
 /* With more jobs than these under way the loop hardly ever sleeps, and busy-polling delays other
@@ -235,7 +235,7 @@ static void poll_or_sleep(struct io *io)
     struct turn *turn = &io->turn;
     const struct devices *devices = io->jobs->devices;
     const uint64_t came_ns = devices->heard_ns > turn->came_ns ? devices->heard_ns : turn->came_ns;
-    const uint64_t jobs = io->jobs->users->counters.jobs;
+    const uint64_t jobs = io->jobs->devices->users->counters.jobs;
     const uint64_t busy_poll_ns = busy_poll_time(io) * (jobs ? BUSY_POLL_TIMES : 1);
     const bool polls =
         busy_poll_ns && jobs <= BUSY_POLL_JOBS && uv_hrtime() - came_ns < busy_poll_ns;
@@ -297,7 +297,7 @@ void turn_close(struct io *io)
 {
     uv_close((uv_handle_t *)&io->turn.end, NULL);
     uv_close((uv_handle_t *)&io->turn.busy_poll, NULL);
-    LIST_EACH (struct user, user, &io->jobs->users->list, link)
+    LIST_EACH (struct user, user, &io->jobs->devices->users->list, link)
         close_watch(user);
 }
 

@@ -14,8 +14,8 @@ bool admission_open(const struct jobs *jobs, const struct user *user, struct fai
 {
     if (jobs->draining)
         return failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
-    const struct config *config = jobs->config;
-    const uint64_t own = user->counters.jobs, all = jobs->users->counters.jobs;
+    const struct config *config = user->users->config;
+    const uint64_t own = user->counters.jobs, all = user->users->counters.jobs;
     if (own >= config->user_queue_jobs)
         return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, own + 1, config->user_queue_jobs,
                                  "you have %llu jobs unanswered already", (unsigned long long)own);
@@ -100,11 +100,9 @@ static bool take_small(struct task *task, uint8_t **small, const struct array *a
                        enum dtype dtype, struct failure *failure)
 {
     const uint64_t bytes = array->kind == ARRAY_LIST ? 8 * numbers_count(array) : array->type.bytes;
-    if (!task_charge(task, bytes, failure))
+    if (!(*small = memory_new(task->user, bytes, NULL, failure)))
         return false;
-    *small = malloc(bytes);
-    if (!*small)
-        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
+    task->front_bytes += bytes;
     if (array->kind == ARRAY_LIST)
         write_list(array, dtype, *small);
     else
@@ -224,13 +222,9 @@ static bool take_output(struct op *op, int component, const struct requirements 
 {
     const struct arrays *given = &needs->request->out_place;
     struct field **out = &op->out[component];
-    if (op->out_kind == OUT_FIELD) {
-        const struct failure_place place = arrays_place(given, "out", component);
-        struct field *field =
-            field_find(op->task->user, given->at[component].field, place.text, failure);
-        if (!field)
-            return false;
-        *out = field_reference(field);
+    if (op->out_kind == OUT_FIELD) { /* it was found with the requirements */
+        *out =
+            field_reference(field_find(op->task->user, given->at[component].field, "out", failure));
     } else if ((op->out_kind == OUT_REGION && !take_out_place(op, component, given, failure)) ||
                (needs->has_out[component] &&
                 !(*out = admission_new_array(op->task, &op->type, failure)))) {
@@ -415,10 +409,12 @@ bool admission_take(struct task *task, struct request *request, const struct upl
     if (task->kind == TASK_OPERATOR ? !take_operators(task, request, upload, failure)
                                     : !take_transfer(task->op, request, upload, failure))
         return false;
-    const uint64_t orders = task->script ? task->script->count : 1;
-    if (task->device->group &&
-        !task_charge(task, orders * group_run_bytes(task->device->group), failure))
+    const struct group *const group = task->device->group;
+    const uint64_t orders = task->script ? task->script->count : 1,
+                   bytes = group ? orders * group_run_bytes(group) : 0;
+    if (group && !memory_take(task->user, bytes, NULL, failure))
         return false;
+    task->front_bytes += bytes;
     ask_accesses(task);
     return true;
 }

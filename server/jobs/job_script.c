@@ -4,6 +4,7 @@
 #include "protocol/request_job.h"
 #include "server/jobs/admission.h"
 #include "server/jobs/requirements.h"
+#include "server/users/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -184,13 +185,8 @@ static bool take_block(struct task *task, struct failure *failure)
 static struct script *new_script(struct task *task, uint64_t actions, struct failure *failure)
 {
     const uint64_t bytes = sizeof(struct script) + actions * sizeof(struct action);
-    if (!task_charge(task, bytes, failure))
-        return NULL;
-    struct script *script = calloc(1, bytes);
-    if (!script) {
-        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
-        return NULL;
-    }
+    struct script *script = memory_new(task->user, bytes, NULL, failure);
+    task->front_bytes += script ? bytes : 0;
     return task->script = script;
 }
 

@@ -127,24 +127,12 @@ static inline struct action *script_add(struct script *script, enum action_kind 
     return action;
 }
 
-/* The actions from `from` to the last one are done `rounds` times; 0: never. Call it once. */
+/* The actions from `from` to the last one are done `rounds` times, 1 or more. Call it once. */
 static inline void script_repeat(struct script *script, uint32_t from, uint64_t rounds)
 {
     script->from = from;
     script->to = script->count;
     script->rounds = rounds;
-    if (rounds == 0 && script->next == from)
-        script->next = script->to;
-}
-
-/* After the action before: round again, or past what is never done. */
-static inline void script_advance(struct script *script)
-{
-    script->next++;
-    if (script->next == script->to && script->to > script->from && ++script->round < script->rounds)
-        script->next = script->from;
-    else if (script->next == script->from && script->rounds == 0)
-        script->next = script->to;
 }
 
 /* The action to begin now, which is under way from here on; NULL: none, for now. */
@@ -157,7 +145,8 @@ static inline struct action *script_next(struct script *script)
         return NULL;
     action->under_way = true;
     script->under_way++;
-    script_advance(script);
+    if (++script->next == script->to && ++script->round < script->rounds)
+        script->next = script->from;
     return action;
 }
 

@@ -29,8 +29,6 @@ struct client_calls {
 };
 
 struct jobs {
-    const struct config *config;
-    struct users *users;
     struct devices *devices;
     const struct client_calls *calls;
     struct list granted; /* struct task: nothing is awaited any more */

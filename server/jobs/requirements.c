@@ -74,12 +74,11 @@ static bool find_inputs(const struct finding *finding, struct failure *failure)
     return true;
 }
 
-static bool bind_sources(const struct finding *finding, struct request_link *link,
-                         struct failure *failure)
+static bool bind_sources(const struct finding *finding, struct failure *failure)
 {
     for (int i = 0; i < AXIS_COUNT; i++) {
         const struct requirements *from = source_of(finding, i);
-        if (from && !request_chain_bind(link, i, &from->job, &from->type, failure))
+        if (from && !request_chain_bind(finding->needs->link, i, &from->job, &from->type, failure))
             return false;
     }
     return true;
@@ -227,18 +226,17 @@ static bool find_outputs(const struct finding *finding, struct failure *failure)
     return true;
 }
 
-static bool find_one(const struct finding *finding, struct request_link *link,
-                     struct failure *failure)
+static bool find_one(const struct finding *finding, struct failure *failure)
 {
     struct requirements *needs = finding->needs;
-    if ((link && !bind_sources(finding, link, failure)) || !find_inputs(finding, failure) ||
+    if (!bind_sources(finding, failure) || !find_inputs(finding, failure) ||
         !find_types(finding->user, needs->request, failure) ||
         !request_job(needs->request, &needs->type, (double)finding->user->users->config->max_work,
                      &needs->job, &needs->block, failure) ||
         !find_operands(finding, failure))
         return false;
     needs->script = script_needs(needs->request, &needs->job);
-    needs->script.wanted |= link != NULL;
+    needs->script.wanted |= needs->link != NULL;
     needs->arrays += (uint64_t)__builtin_popcount(needs->script.arrays);
     if (!find_outputs(finding, failure))
         return false;
@@ -332,7 +330,7 @@ bool requirements_find(const struct user *user, const struct device *device,
         finding.needs = &list->of[number];
         *finding.needs =
             (struct requirements){.request = link ? &link->request : request, .link = link};
-        if (!find_one(&finding, link, failure) ||
+        if (!find_one(&finding, failure) ||
             (device->group && !check_distributed(&finding, failure)) ||
             !count_block(&block_bytes, &finding.needs->job, failure))
             return chain && request_chain_place(chain, failure, number);

@@ -10,9 +10,9 @@ struct upload;
 
 /* An operator's. */
 struct requirements {
-    struct request *request;         /* its own */
-    const struct request_link *link; /* of the chain that it belongs to; NULL: it is alone */
-    struct array_type type;          /* of its arrays, but for operands */
+    struct request *request;   /* its own */
+    struct request_link *link; /* of the chain that it belongs to; NULL: it is alone */
+    struct array_type type;    /* of its arrays, but for operands */
     struct job job;
     uint8_t *block; /* of the job, owned until it is taken; NULL: none */
     struct script_needs script;

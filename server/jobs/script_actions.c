@@ -114,7 +114,7 @@ static bool judge(struct task *task)
         struct op *op = &task->op[action->op];
         const struct measured *k = &action->order.measured;
         if (request_job_measured(&op->job, op->cfl, k->nan > 0 ? NAN : k->min, k->max,
-                                 (double)task->jobs->config->max_work, failure))
+                                 (double)task->user->users->config->max_work, failure))
             continue;
         return task->is_chain && request_chain_place(NULL, failure, action->op);
     }

@@ -55,19 +55,10 @@ static void step_to_answer(struct task *task)
     task_step(task, TASK_ANSWER);
 }
 
-bool task_charge(struct task *task, uint64_t bytes, struct failure *failure)
-{
-    if (!memory_take(task->user, bytes, NULL, failure))
-        return false;
-    task->front_bytes += bytes;
-    return true;
-}
-
 void op_let_go(struct field **fields, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (fields[i])
-            field_release(fields[i]);
+        field_release(fields[i]);
         fields[i] = NULL;
     }
 }
@@ -75,8 +66,7 @@ void op_let_go(struct field **fields, int count)
 static void op_release(struct op *op)
 {
     for (int i = 0; i < OP_READS; i++) {
-        if (op->small[i])
-            free(op->small[i]);
+        free(op->small[i]);
         op->small[i] = NULL;
     }
     if (op->in[0] && op->in[0]->awaited_by == op->task)

@@ -95,7 +95,6 @@ struct task {
     struct script *script;         /* … else NULL; owned */
     struct reply *reply;           /* REPLYING: its answer; else a snapshot that is on its way */
     enum status status;            /* it is answered with */
-    uint64_t bytes;                /* of one of its arrays; for the trace */
     struct span spans[SPAN_COUNT]; /* where there is a trace */
     uint64_t front_bytes;          /* of the front's memory, counted for it and its parts */
     struct list client_link, device_link, granted_link;
@@ -110,9 +109,6 @@ struct task {
  * fills in the types of resident operands. False with the failure set: nothing is held any more. */
 bool task_accept(struct client *client, struct request *request, const struct upload *upload,
                  uint64_t message_ns, struct failure *failure);
-
-/* Count the front's memory that it is about to take, until it ends. False with OVER_BUDGET. */
-bool task_charge(struct task *task, uint64_t bytes, struct failure *failure);
 
 /* Its answer or snapshot was sent. */
 void task_replied(struct task *task, uint64_t bytes_out);

@@ -36,11 +36,8 @@ static struct span of_worker(const struct task *task, const struct channel_span 
 /* It leaves the queue: its RUN is sent, or it needs none. */
 static void task_trace_begin(struct task *task)
 {
-    if (off(task))
-        return;
-    task->spans[SPAN_QUEUE] = (struct span){task->received_ns, uv_hrtime()};
-    task->bytes = task->kind == TASK_OPERATOR ? job_bytes(&task->op[task->count - 1].job)
-                                              : task->op->in[0]->type.bytes;
+    if (!off(task))
+        task->spans[SPAN_QUEUE] = (struct span){task->received_ns, uv_hrtime()};
 }
 
 /* Of the arrays that came with the request; they go before its answer does. */
@@ -88,15 +85,15 @@ void task_trace_end(struct task *task)
         return;
     static const char *const kinds[] = {
         [TASK_PUT] = "put", [TASK_GET] = "get", [TASK_EXPORT] = "export"};
+    const struct op *last = &task->op[task->count - 1];
     struct traced_job job = {
         .uid = task->user->uid,
         .id = task->id,
         .msgid = task->msgid,
-        .name = task->kind == TASK_OPERATOR
-                    ? operator_name(task->op[task->count - 1].job.operator_id)
-                    : kinds[task->kind],
+        .name =
+            task->kind == TASK_OPERATOR ? operator_name(last->job.operator_id) : kinds[task->kind],
         .status = status_name(task->status),
-        .bytes = task->bytes,
+        .bytes = task->spans[SPAN_QUEUE].end_ns ? last->type.bytes : 0, /* it has begun */
     };
     memcpy(job.spans, task->spans, sizeof job.spans);
     job.spans[SPAN_READ] = (struct span){task->message_ns, task->received_ns};

@@ -279,13 +279,10 @@ static void init(struct server *server)
                                        .config = &server->config,
                                        .users = &server->users,
                                        .events = &events,
-                                       .arena.descriptor = -1};
-    nodes_init(&server->devices.nodes);
+                                       .arena.descriptor = -1,
+                                       .nodes.listener = -1};
     server->users.config = &server->config;
-    server->jobs = (struct jobs){.config = &server->config,
-                                 .users = &server->users,
-                                 .devices = &server->devices,
-                                 .calls = &outbox_calls};
+    server->jobs = (struct jobs){.devices = &server->devices, .calls = &outbox_calls};
     server->io.loop = &server->loop;
     server->io.config = &server->config;
     server->io.jobs = &server->jobs;

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum { SLABS_LEAST = 256, SLAB_BYTES_MOST = 1 << 20 };
 

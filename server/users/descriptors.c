@@ -313,9 +313,7 @@ static void add_passed(struct passed_descriptor *passed, int descriptor)
         return;
     }
     passing_close(descriptor, passed->account);
-    if (passed->descriptor >= 0)
-        passing_close(passed->descriptor, passed->account);
-    passed->descriptor = -1;
+    passing_forget(passed);
     passed->many = true;
 }
 

@@ -13,11 +13,6 @@
 /* A new figure counts one in so many. */
 enum { MEMORY = 8 };
 
-void schedule_init(struct schedule *schedule, uint64_t (*clock)(void))
-{
-    *schedule = (struct schedule){.clock = clock};
-}
-
 static double flow_work_of(const struct job *job)
 {
     const int arrays = job_inputs(job) + job_outputs(job);

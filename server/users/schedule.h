@@ -78,13 +78,11 @@ struct entry {
     void (*begin)(struct entry *entry);
 };
 
-void schedule_init(struct schedule *schedule, uint64_t (*clock)(void));
-
 /* The estimated time of a user's job on the device, by the user's earlier jobs; a guess if none was
  * like it. */
 int64_t schedule_estimate(const struct flow *flow, const struct job *job);
 /* The estimated time in which the worker makes the plan of a user's job with coordinates, and does
- * nothing else; 0: it has few, or the plan was made for one of the user's latest jobs. */
+ * nothing else; 0: it has none, or the plan was made for one of the user's latest jobs. */
 int64_t schedule_plan(const struct flow *flow, const struct job *job);
 /* Learn from the time that a job has taken on the device. */
 void schedule_learn(struct flow *flow, const struct job *job, uint64_t device_us);

@@ -39,7 +39,7 @@ static uint64_t clock_of_the_device(void)
 
 static int begin(void **state)
 {
-    schedule_init(&schedule, clock_of_the_device);
+    schedule = (struct schedule){.clock = clock_of_the_device};
     memset(flows, 0, sizeof flows);
     memset(served_ns, 0, sizeof served_ns);
     memset(waited_ns, 0, sizeof waited_ns);
