@@ -264,9 +264,7 @@ void task_succeed(struct task *task)
 {
     struct device *device = task->device;
     struct failure failure = {0};
-    if (!publish_fields(task, &failure) ||
-        (task->kind == TASK_EXPORT && task->client &&
-         !exports_take(task->client, task->op->in[0], &failure))) {
+    if (!publish_fields(task, &failure)) {
         task_fail_with(task, &failure);
         return;
     }
@@ -274,6 +272,12 @@ void task_succeed(struct task *task)
     if (task->client && !answer_task(&answer, task)) {
         withdraw_fields(task);
         task_fail(task, STATUS_OUT_OF_MEMORY, "the server has no memory for the answer");
+        return;
+    }
+    if (task->client && task->kind == TASK_EXPORT &&
+        !exports_take(task->client, task->op->in[0], &failure)) {
+        msgpack_sbuffer_destroy(&answer.text);
+        task_fail_with(task, &failure);
         return;
     }
     step_to_answer(task);
