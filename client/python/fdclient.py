@@ -658,7 +658,7 @@ class Client:
         if all(place is not None for place in _values(places)):
             parameters["out"] = places
         elif any(map(_is_field, _values(out))):
-            raise _invalid("with a Field, each must be a Field or an array of fdclient.empty(shape, dtype)", "out")
+            raise _invalid("with a Field, each must be a Field", "out")
 
     def _pooled(self, method, f, parameters):
         """Memory of the pool for each array that the job gives; None: they are to be sent."""

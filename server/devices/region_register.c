@@ -123,8 +123,8 @@ static void on_pool_ended(uv_work_t *work, int status)
 }
 
 /* Let a thread work on the user's first region that needs blocks. One for each user, made for that,
- * since a user can make the kernel block a thread that allocates their memory; where none can be
- * made, one of the loop's pool. */
+ * since a user can make the kernel block a thread that allocates their memory: there are no more
+ * than regions (descriptors.h). Where none can be made, one of the loop's pool. */
 static void allocate_next(struct user *user)
 {
     struct region *next = NULL;
