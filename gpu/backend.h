@@ -38,7 +38,6 @@ struct completion {
 };
 
 struct backend {
-    const char *kind;
     /* May a launch begin and end anywhere inside a pass, unless its plan is staged? Else from and
      * to are multiples of plan->lines or, if the plan has one pass, the ends of a part
      * (gpu/split.h). */

@@ -148,7 +148,6 @@ static bool cuda_reap(struct completion *completion)
 const struct backend *backend_cuda(void)
 {
     static const struct backend backend = {
-        .kind = "cuda",
         .splits_passes = false,
         .launch_copies_bytes = LAUNCH_COPIES_BYTES,
         .takes_own_planes = passes_take_own_planes,

@@ -275,8 +275,6 @@ bool communicators_reap(struct completion *completion)
     struct order *order = LIST_TAKE(&all.done, struct order, link);
     all.some = !list_empty(&all.done);
     pthread_mutex_unlock(&all.mutex);
-    if (!order)
-        return false;
     *completion = order->completion;
     if (order->kind == DISCONNECT) {
         pthread_join(order->of->thread, NULL);

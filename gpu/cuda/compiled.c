@@ -33,7 +33,6 @@ struct load {
     uint32_t slot;
     uint64_t taken;
     uint8_t *image;
-    uint64_t bytes;
 };
 
 static struct {
@@ -170,7 +169,7 @@ void compiled_take(uint32_t number, uint8_t *image, uint64_t bytes)
     struct slot *slot = &all.slots[number];
     pthread_mutex_lock(&all.lock);
     atomic_store_explicit(&slot->offered, false, memory_order_relaxed);
-    *load = (struct load){.slot = number, .taken = ++slot->taken, .image = image, .bytes = bytes};
+    *load = (struct load){.slot = number, .taken = ++slot->taken, .image = image};
     list_push(&all.loads, &load->link);
     pthread_cond_broadcast(&all.changed);
     pthread_mutex_unlock(&all.lock);

@@ -74,7 +74,6 @@ void geometry_init(struct geometry *g, const struct plan *whole, uint64_t from, 
                    unsigned jobs, int slot, int units, cudaStream_t stream)
 {
     memset(g, 0, sizeof *g);
-    g->plan = whole;
     g->slot = slot;
     g->jobs = jobs;
     g->units = units / (int)jobs > 1 ? units / (int)jobs : 1;

@@ -28,7 +28,7 @@ struct job_arrays {
 };
 
 struct geometry {
-    const struct plan *plan; /* of the whole pass, or &part */
+    const struct plan *plan; /* &part */
     int slot, units;
     cudaStream_t stream;
     uint64_t first;  /* the element of the arrays that is the first of the plan's fields */

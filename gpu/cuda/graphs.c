@@ -14,7 +14,7 @@ enum { GRAPHS_KEPT = 16, GRAPH_LAUNCHES = PASSES_JOBS };
 /* All that decides what a launch's kernels are told. Without padding: equal ones are equal bytes.
  */
 struct told {
-    uint64_t slot, load, from, to;
+    uint64_t load, from, to;
     struct leg leg;
     const void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd, *spare[2], *operands[OPERANDS];
 };
@@ -78,8 +78,7 @@ static uint32_t tell_launches(struct group *group, struct told told[GRAPH_LAUNCH
     LIST_EACH (struct operation, o, &group->operations, link) {
         const struct launch *launch = &o->launch;
         struct told *one = &told[count++];
-        *one = (struct told){.slot = (uint64_t)o->slot,
-                             .load = slots_load_of(o->slot),
+        *one = (struct told){.load = slots_load_of(o->slot),
                              .from = launch->from,
                              .to = launch->to,
                              .leg = launch->leg,

@@ -146,30 +146,20 @@ static const struct family *find_family(const struct geometry *g, bool several)
     return other;
 }
 
-/* The arrays of a job that passes go from and to. */
-enum buffer { IN, EVEN, ODD };
-
-static void *buffer_of(const struct launch *launch, enum buffer buffer)
-{
-    return buffer == IN     ? (void *)(uintptr_t)launch->in[0]
-           : buffer == EVEN ? launch->even[0]
-                            : launch->odd;
-}
-
 /* Elements from one array to another. */
 static int64_t distance(const struct geometry *g, const void *from, const void *to)
 {
     return ((intptr_t)to - (intptr_t)from) / (int64_t)plan_element_bytes(g->plan);
 }
 
-/* Where the jobs' arrays are, from the first one's. */
-static void place_jobs(struct geometry *g, const struct launch *const launches[], enum buffer in,
-                       enum buffer out)
+/* Where the jobs' arrays are, from the first one's. in, out: enum stage_array. */
+static void place_jobs(struct geometry *g, const struct launch *const launches[], int in, int out)
 {
     struct job_arrays *arrays = &g->arrays[0];
     for (unsigned i = 0; i < g->jobs; i++) {
-        arrays->in[i] = distance(g, buffer_of(launches[0], in), buffer_of(launches[i], in));
-        arrays->out[i] = distance(g, buffer_of(launches[0], out), buffer_of(launches[i], out));
+        arrays->in[i] = distance(g, launch_array(launches[0], in), launch_array(launches[i], in));
+        arrays->out[i] =
+            distance(g, launch_array(launches[0], out), launch_array(launches[i], out));
         for (int a = AXIS_Y; a < AXIS_COUNT; a++) { /* of vectors, whose only pass it is */
             g->arrays[a].in[i] = distance(g, launches[0]->in[a], launches[i]->in[a]);
             g->arrays[a].out[i] = distance(g, launches[0]->even[a], launches[i]->even[a]);
@@ -263,7 +253,7 @@ static cudaError_t launch_part(struct geometry *g, const struct launch *const la
         pass.in[i] = pass.in[i] ? (const char *)pass.in[i] + offset : NULL;
         pass.out[i] = pass.out[i] ? (char *)pass.out[i] + offset : NULL;
     }
-    place_jobs(g, launches, IN, EVEN);
+    place_jobs(g, launches, STAGE_IN, STAGE_EVEN);
     return launch_pass(g, &pass);
 }
 
@@ -340,13 +330,13 @@ static cudaError_t launch_passes(struct geometry *g, const struct launch *const 
     /* Of several jobs each is so small that launches are what a step costs: they share them. */
     const struct family *several = plan->passes > 1 && g->jobs == 1 ? find_family(g, true) : NULL;
     const uint64_t most = several ? several->most(g) : 1;
-    enum buffer in = pass == 0 ? IN : pass % 2 == 1 ? EVEN : ODD;
-    const enum buffer last = end % 2 == 1 ? EVEN : ODD;
+    int in = pass == 0 ? STAGE_IN : pass % 2 == 1 ? STAGE_EVEN : STAGE_ODD;
+    const int last = end % 2 == 1 ? STAGE_EVEN : STAGE_ODD;
     cudaError_t error = cudaSuccess;
     while (pass < end && error == cudaSuccess) {
-        const enum buffer out = in == EVEN ? ODD : EVEN;
-        const struct table_pass one = {.in = {buffer_of(launches[0], in)},
-                                       .out = {buffer_of(launches[0], out)},
+        const int out = in == STAGE_EVEN ? STAGE_ODD : STAGE_EVEN;
+        const struct table_pass one = {.in = {launch_array(launches[0], in)},
+                                       .out = {launch_array(launches[0], out)},
                                        .impose = plan->impose && pass == 0};
         const uint64_t group = one.impose ? 1 : next_group(end - pass, most, out == last);
         place_jobs(g, launches, in, out);

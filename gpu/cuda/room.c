@@ -15,7 +15,6 @@ static struct {
 
 cudaError_t room_open(uint64_t memory_bytes)
 {
-    room.memory = NULL;
     room.stream = NULL;
     room.bytes = memory_bytes / PART < ROOM_MOST ? memory_bytes / PART : ROOM_MOST;
     return cudaEventCreateWithFlags(&room.given, cudaEventDisableTiming);

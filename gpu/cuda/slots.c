@@ -9,10 +9,9 @@
 
 static struct {
     struct slot {
-        uint32_t users; /* launches under way */
-        uint64_t used;  /* when last, by the clock */
-        bool filled;
-        uint64_t load;       /* number of it */
+        uint32_t users;      /* launches under way */
+        uint64_t used;       /* when last, by the clock */
+        uint64_t load;       /* number of it; 0: it holds no plan */
         cudaStream_t loader; /* the stream that loads it; NULL: it is loaded */
         cudaEvent_t loaded;
         uint64_t serial;        /* of the plan's table; 0: it has none */
@@ -35,7 +34,7 @@ static void leave_room(struct slot *slot)
     cudaFreeHost(slot->rows);
     slot->rows = slot->on_device = NULL;
     slot->bytes = 0;
-    slot->filled = false;
+    slot->load = 0;
 }
 
 /* Room for a table of so many bytes. A large one is rare, and may wait for the device. False: no
@@ -88,7 +87,7 @@ static uint64_t serial_of(const struct plan *plan)
 /* A table that is gone may have left its place to another. */
 static bool holds(int slot, const struct plan *plan)
 {
-    return cache.slots[slot].filled && cache.slots[slot].serial == serial_of(plan) &&
+    return cache.slots[slot].load && cache.slots[slot].serial == serial_of(plan) &&
            memcmp(&cache.constants[slot].plan, plan, sizeof *plan) == 0;
 }
 
@@ -103,7 +102,7 @@ static bool is_any_in_use(void)
 /* Nobody uses the slot. False: there is no memory until another launch has ended. */
 static bool load_table(struct slot *slot, const struct plan *plan, cudaStream_t stream)
 {
-    slot->filled = false;
+    slot->load = 0;
     slot->serial = serial_of(plan);
     if (!plan->table)
         return true;
@@ -147,7 +146,6 @@ int slots_take(const struct plan *plan, cudaStream_t stream)
         passes_constants_init(&cache.constants[i], plan, slot->on_device);
         fault_never(passes_load(i, &cache.constants[i], stream), "weights");
         fault_never(cudaEventRecord(slot->loaded, stream), "cudaEventRecord");
-        slot->filled = true;
         slot->load = ++cache.loads;
         slot->loader = stream;
     } else if (slot->loader && slot->loader != stream) {

@@ -233,7 +233,6 @@ static bool host_reap(struct completion *completion)
 const struct backend *backend_host(void)
 {
     static const struct backend backend = {
-        .kind = "host",
         .splits_passes = true,
         .open = host_open,
         .close = host_close,

@@ -384,16 +384,12 @@ void jobs_came_home(struct worker *worker, struct execution *run)
         finish(worker, run, STATUS_OK);
 }
 
-static void tell_edges(struct worker *worker, const struct execution *run)
-{
-    worker_answer(worker, &(struct channel_message){.type = CHANNEL_EDGES, .u.job.id = run->id});
-}
-
 void jobs_slice_completed(struct worker *worker, struct execution *run,
                           const struct completion *completion)
 {
     if (completion->edges) {
-        tell_edges(worker, run);
+        worker_answer(worker,
+                      &(struct channel_message){.type = CHANNEL_EDGES, .u.job.id = run->id});
         return;
     }
     if (run->measured) {
@@ -401,7 +397,8 @@ void jobs_slice_completed(struct worker *worker, struct execution *run,
         return;
     }
     slices_completed(&run->slices, completion->device_us);
-    plans_learn(run->plan, run->slices.next_size);
+    if (!run->leg.sweep) /* which is counted as a whole pass */
+        plans_learn(run->plan, run->slices.next_size);
     execution_span(&run->computed, completion->device_us + completion->copy_us);
     const bool done = run->slices.done == run->slices.total;
     if (run->wants_progress && !done)

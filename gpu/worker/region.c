@@ -60,14 +60,12 @@ static void map_region(const struct regions *regions, struct region *region)
     if (memory == MAP_FAILED && !region->writable && (errno == EPERM || errno == EACCES))
         memory = map_aligned(region, access, MAP_PRIVATE);
     close(region->memfd);
-    region->memfd = -1;
     if (memory == MAP_FAILED) {
         region->status = errno == ENOMEM ? STATUS_OUT_OF_MEMORY : STATUS_INTERNAL;
         log_warning("regions: mmap of %llu bytes: %s", (unsigned long long)region->bytes,
                     strerror(errno));
         return;
     }
-    region->status = STATUS_OK;
     if (regions->backend->pin)
         region->status =
             regions->backend->pin(memory, region->bytes, region->writable, &region->addressable);

@@ -73,7 +73,7 @@ static void map(struct regions *regions, uint64_t id, int value)
 
 TEST(test_other_threads_keep_their_memory)
 {
-    static const struct backend backend = {.kind = "none"};
+    static const struct backend backend = {0};
     struct regions regions;
     struct failure failure = {0};
     const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
