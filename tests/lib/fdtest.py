@@ -413,6 +413,11 @@ class Daemon:
                 clients.append(client)
         return clients
 
+    def admits(self):
+        """Whether a new connection is answered."""
+        with contextlib.suppress(OSError, EOFError, FdError), Client(self.path) as client:
+            return client.call("ping") == {}
+
     def assert_serves(self):
         """A new connection, too."""
         with Client(self.path) as client:
@@ -649,6 +654,18 @@ def descriptors(pid):
 
 
 @contextlib.contextmanager
+def stopped(*pids):
+    """These processes stand still during the block."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in reversed(pids):
+            os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
 def lingering_socket(seconds):
     """A lingering TCP socket with unsent bytes: its last close waits for that time, or for the block's end."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -665,13 +682,14 @@ def lingering_socket(seconds):
             peer.close()  # resets it, and ends the wait
 
 
+def process_status(pid, which):
+    """The value of a line of /proc/PID/status, of a process or a thread."""
+    return re.search(rf"^{which}:\s+(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1]
+
+
 def memory_bytes(pid, which):
     """"VmRSS", "VmHWM" (peak), "RssAnon", "RssShmem" … of a process."""
-    with open(f"/proc/{pid}/status") as status:
-        for line in status:
-            if line.startswith(which + ":"):
-                return int(line.split()[1]) * 1024
-    raise KeyError(which)
+    return int(process_status(pid, which)) * 1024
 
 
 def reset_peak_memory(pid):

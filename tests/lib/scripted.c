@@ -141,15 +141,17 @@ uint8_t scripted_byte(uint64_t id, size_t i)
     return (uint8_t)(i * 7 + i / 251 + id);
 }
 
+void scripted_write_bytes(struct scripted *s, uint64_t id, size_t from, size_t count)
+{
+    for (size_t i = from; i < from + count; i++)
+        msgpack_sbuffer_write(&s->buffer, (char[]){(char)scripted_byte(id, i)}, 1);
+}
+
 void scripted_say_array(struct scripted *s, uint64_t id, uint64_t n)
 {
     const struct array_type type = scripted_type(n);
     scripted_out(s, id, &type);
-    uint8_t *data = malloc(type.bytes);
-    for (size_t i = 0; i < type.bytes; i++)
-        data[i] = scripted_byte(id, i);
-    msgpack_sbuffer_write(&s->buffer, (char *)data, type.bytes);
-    free(data);
+    scripted_write_bytes(s, id, 0, type.bytes);
     scripted_flush(s);
 }
 

@@ -57,6 +57,9 @@ msgpack_packer *scripted_reply(struct scripted *s, uint64_t id, const char *key)
 /* The same: [1, id, nil, {"out": an array of that type up to its data. */
 msgpack_packer *scripted_out(struct scripted *s, uint64_t id, const struct array_type *type);
 
+/* Add so many bytes of the array of that id, from one of them on. */
+void scripted_write_bytes(struct scripted *s, uint64_t id, size_t from, size_t count);
+
 /* {"region": id} */
 void scripted_say_region(struct scripted *s, uint64_t id);
 

@@ -139,7 +139,7 @@ def centred(order, accuracy, stagger=Fraction(0)):
 
 def one_sided(order, accuracy, distance, stagger=Fraction(0)):
     """At a distance from the edge, from the points at the edge alone."""
-    return row(order, closure_points("one-sided", order, accuracy, distance, stagger)[0], distance + stagger)
+    return row(order, closure_points("one-sided", order, accuracy)[0], distance + stagger)
 
 
 def with_datum(order, accuracy, distance, kind, place, stagger=Fraction(0)):
@@ -148,7 +148,7 @@ def with_datum(order, accuracy, distance, kind, place, stagger=Fraction(0)):
     return row(order, range(max(order + accuracy - 1, kind)), distance + stagger, (kind, place))
 
 
-def closure_points(side, order, accuracy, distance, stagger=Fraction(0)):
+def closure_points(side, order, accuracy):
     """(points, datum) of the row at a distance from an edge that has rows: the first points, including a
     node that holds a value."""
     datum = datum_of(side)
@@ -158,7 +158,7 @@ def closure_points(side, order, accuracy, distance, stagger=Fraction(0)):
 
 
 def closure(side, order, accuracy, distance, stagger=Fraction(0)):
-    points, datum = closure_points(side, order, accuracy, distance, stagger)
+    points, datum = closure_points(side, order, accuracy)
     return row(order, points, distance + stagger, datum)
 
 
@@ -172,7 +172,7 @@ def face_points(order, accuracy):
     return max(order, 1) + accuracy - 1
 
 
-def centre(side, end, edge, inner):
+def centre(side, edge, inner):
     """The centre of reflection, given the positions of the edge's point and the one before it."""
     return edge + (edge - inner) / 2 if side in ABOUT_FACE else edge
 
@@ -185,7 +185,7 @@ def image(j, n, low, high):
     while not 0 <= j < n:
         end, side, edge, inner = ("-", low, 0, 1) if j < 0 else ("+", high, n - 1, n - 2)
         assert side in IMAGES
-        mirrored = int(2 * centre(side, end, Fraction(edge), inner)) - j
+        mirrored = int(2 * centre(side, Fraction(edge), inner)) - j
         if side.startswith("reflect"):
             lift[end] = lift.get(end, 0) + sign * abs(j - mirrored)
         sign = -sign if side == "antisymmetric" else sign
@@ -193,7 +193,7 @@ def image(j, n, low, high):
     return j, sign, lift
 
 
-def mixed_in(made, edge, closing, order, accuracy, face, v, scale=1):
+def mixed_in(made, edge, closing, face, v):
     """The row of a derivative's datum, if ∂n f + v f = c is stated: the datum is c − v f_b."""
     data = made.pop(edge)
     if face is None:  # stated at the node: f_b is the node's
@@ -252,7 +252,7 @@ def finish(made, end, side, edge, order, accuracy, v, place):
         if side == "mixed face":
             value = at_face(order, accuracy)
             face = {place(j): w for j, w in zip(value.points, value.weights)}, value.data
-        mixed_in(made, end, place(0), order, accuracy, face, v)
+        mixed_in(made, end, place(0), face, v)
 
 
 def imposed(rows, n, low, high):
@@ -275,9 +275,9 @@ def position(j, x, n, low, high):
     at, sign = 0, 1
     while not 0 <= j < n:
         side, edge, inner = (low, 0, 1) if j < 0 else (high, n - 1, n - 2)
-        at += sign * 2 * centre(side, None, x[edge], x[inner])
+        at += sign * 2 * centre(side, x[edge], x[inner])
         sign = -sign
-        j = int(2 * centre(side, None, Fraction(edge), inner)) - j
+        j = int(2 * centre(side, Fraction(edge), inner)) - j
     return at + sign * x[j]
 
 
@@ -345,8 +345,7 @@ def on_coordinates(x, order, accuracy, low="periodic", high=None, stagger=Fracti
                     made_at = row(0, tuple(x[j] - face for j in of), Fraction(0), (datum[0], Fraction(0)))
                     sign = 1 if end == "-" else -1
                     value = dict(zip(of, made_at.weights)), made_at.data * sign
-                mixed_in(made, end, 0 if end == "-" else n - 1, order, accuracy, value,
-                         mixed[0 if end == "-" else 1])
+                mixed_in(made, end, 0 if end == "-" else n - 1, value, mixed[0 if end == "-" else 1])
             continue
         points = range(first, first + count)
         places = tuple(position(j, x, n, low, high) - at for j in points)

@@ -150,7 +150,7 @@ def assert_rows(matrix, rows, dtype, low, high, add=0):
         assert wrong <= 4 * np.finfo(dtype).eps * size, (low, high, i, wrong / size)
 
 
-def assert_frames(matrix, rows, low, high):
+def assert_frames(rows, low, high):
     """Points without a row have the halo's factor (an operator's or a diffusion's)."""
     for i, made in enumerate(rows):
         if not made:
@@ -166,7 +166,7 @@ def test_weights_of_derivative(client, accuracy, order, stagger, dtype):
         mixed = [Fraction(v) * Fraction(h) for v in V]
         rows = exact.axis(N, order, accuracy, low, high, STAGGERS[stagger], mixed)
         rows = scaled(rows, order, Fraction(h), low, high)
-        assert_frames(None, rows, low, high)
+        assert_frames(rows, low, high)
         same = dict(accuracy=accuracy, spacing=h) | ({"stagger": stagger} if stagger else {})
         made = columns(client, "derivative", N, dtype, low, high, dtype == "<f8", order=order, **same)
         assert_rows(made, rows, dtype, low, high)
@@ -242,7 +242,7 @@ def test_weights_on_coordinates(client, accuracy, order, stagger):
         x = stretched(n + (low == "periodic"))
         mixed = [Fraction(v) for v in V]
         rows = exact.on_coordinates(x, order, accuracy, low, high, STAGGERS[stagger], mixed)
-        assert_frames(None, rows, low, high)
+        assert_frames(rows, low, high)
         made = columns(client, "derivative", n, "<f8", low, high, True, accuracy=accuracy, order=order,
                        spacing={"x": np.array([float(c) for c in x])},
                        **({"stagger": stagger} if stagger else {}))

@@ -11,8 +11,8 @@ from scipy import ndimage
 import exact
 from offered import epsilon
 
-RADIUS_MOST = 8
 MODES = {"periodic": "wrap", "mirror": "mirror", "symmetric": "reflect", "nearest": "nearest", "constant": "constant"}
+PADS = {"periodic": "wrap", "mirror": "reflect", "nearest": "edge"}  # as numpy.pad() has those that are named otherwise
 CVAL = -0.625
 
 
@@ -58,8 +58,7 @@ def test_like_scipy(client, points, shape, radii, boundary, dtype):
                      boundary={"constant": CVAL} if boundary == "constant" else boundary)
     kernel, f = on_grid(offsets, weights, radii), f.astype("f8")
     if any(n <= r for n, r in zip(shape, radii)):  # where SciPy 1.17 reads memory that is not the field's
-        thin, mode = [(r, r) for r in radii], {"periodic": "wrap", "mirror": "reflect",
-                                               "nearest": "edge"}.get(boundary, boundary)
+        thin, mode = [(r, r) for r in radii], PADS.get(boundary, boundary)
         whole = np.pad(f, thin, mode=mode, **({"constant_values": CVAL} if mode == "constant" else {}))
         inner = tuple(slice(r, r + n) for r, n in zip(radii, shape))
     else:
@@ -97,15 +96,11 @@ def padded(f, axis, radius, boundary, h, accuracy):
     f = np.moveaxis(f, axis, -1)
     n = f.shape[-1]
     index = np.arange(-radius, n + radius)
-    if boundary == "periodic":
-        f = f[..., index % n]
+    if boundary in PADS:
+        f = np.pad(f, [(0, 0)] * (f.ndim - 1) + [(radius, radius)], mode=PADS[boundary])
     elif boundary == "endpoint":
         inside = (index >= 0) & (index < n)
         f = f[..., np.where(inside, index, index % (n - 1))]
-    elif boundary == "nearest":
-        f = np.pad(f, [(0, 0)] * (f.ndim - 1) + [(radius, radius)], mode="edge")
-    elif boundary == "mirror":
-        f = np.pad(f, [(0, 0)] * (f.ndim - 1) + [(radius, radius)], mode="reflect")
     elif boundary in ("symmetric", "antisymmetric"):
         turns = (index // n) % 2
         f = np.where(turns & (boundary == "antisymmetric"), -1, 1) * f[
@@ -128,16 +123,14 @@ def padded(f, axis, radius, boundary, h, accuracy):
 
 def applied(f, offsets, weights, radii, boundaries, spacing, accuracy):
     """One step in float64; boundaries by NumPy axis, padded last axis first."""
-    p = f.astype("f8")
-    for axis in reversed(range(f.ndim)):
-        p = padded(p, axis, radii[axis], boundaries[axis], spacing[axis], accuracy)
+    p = padded_all(f.astype("f8"), radii, boundaries, spacing, accuracy)
     total = np.zeros(f.shape)
     for o, w in zip(offsets, weights):
         total += w * p[tuple(slice(r + i, r + i + n) for r, i, n in zip(radii, o, f.shape))]
     return total
 
 
-def wire(boundaries, radii):
+def wire(boundaries):
     """The parameters boundary and endpoint for what is listed by NumPy axis."""
     names = "zyx"[-len(boundaries):]
     made, endpoint = {}, {}
@@ -170,7 +163,7 @@ def test_padded_sums(client, dimensions, accuracy):
         f = rng.uniform(-1, 1, shape)
         spacing = [0.5, 1.25, 0.75][:dimensions]
         out = client.out("stencil", f=f, offsets=offsets if len(offsets) < 1000 else np.array(offsets, "<i8"),
-                         weights=weights, spacing=spacing, accuracy=accuracy, **wire(boundaries, radii))
+                         weights=weights, spacing=spacing, accuracy=accuracy, **wire(boundaries))
         expected = applied(f, offsets, weights, radii, boundaries, spacing, accuracy)
         # The size includes the values of ghosts; their amplification of rounding is a separate factor.
         size = np.abs(padded_all(f, radii, boundaries, spacing, accuracy)).max() * np.abs(weights).sum()

@@ -129,8 +129,7 @@ def uniform_row(grid, form, end, side, i):
     if side == "halo" and d < max(-middle.points[0], middle.points[-1]):
         return None
     if exact.has_rows(side) and d < reach:
-        seen = stagger if end == "-" else -stagger
-        points, datum = exact.closure_points(side, form.order, form.accuracy, d, seen)
+        points, datum = exact.closure_points(side, form.order, form.accuracy)
         return [j if end == "-" else grid.n - 1 - j for j in points], i + stagger, datum is not None
     return [i + m for m in middle.points], i + stagger, False
 

@@ -16,8 +16,8 @@ import numpy
 import pytest
 import yaml
 
-from fdtest import (DEVICE, PATIENCE_S, Client, Daemon, MiB, as_user, binary, derivative, eventually,
-                    needs_root, wave)
+from fdtest import (DEVICE, PATIENCE_S, Client, Daemon, MiB, as_user, binary, clean_environment, derivative,
+                    eventually, needs_root, stopped, wave)
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPT = ROOT / "cluster/fdserver.sbatch"
@@ -83,11 +83,10 @@ class Job:
         path.chmod(0o755)
 
     def start(self, *command, **environment):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("FDSERVER_")}
         path = self.programs, *(os.path.dirname(binary(name)) for name in ("fdserver", "fdclient")), os.environ["PATH"]
         self.process = subprocess.Popen(
             [shutil.which("bash"), SCRIPT, *command], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, start_new_session=True, env=kept | {
+            text=True, start_new_session=True, env=clean_environment() | {
                 "PATH": os.pathsep.join(map(str, path)), "FDSERVER_DEVICE": DEVICE, "TMPDIR": str(self.temporary),
             } | environment)
         return self
@@ -253,11 +252,8 @@ def test_the_socket_is_where_clients_look():
 def test_probes_succeed_while_the_server_answers():
     with as_in_the_pod() as daemon:
         assert all(probed(probe, daemon.path) for probe in PROBES)
-        os.kill(daemon.pid, signal.SIGSTOP)
-        try:
+        with stopped(daemon.pid):
             assert not any(probed(probe, daemon.path) for probe in PROBES)
-        finally:
-            os.kill(daemon.pid, signal.SIGCONT)
     assert not any(probed(probe, daemon.path) for probe in PROBES)
 
 

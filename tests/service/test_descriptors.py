@@ -13,7 +13,7 @@ import pytest
 
 from faults import GO_ON, NO_THREADS, NO_WATCHES, Faults, needs_preload
 from fdtest import (Client, Daemon, Region, as_user, assert_serves, descriptors, eventually,
-                    lingering_socket, needs_root, one_table, request_bytes, restart_worker, wave)
+                    lingering_socket, needs_root, one_table, request_bytes, restart_worker, stopped, wave)
 from fuse import hanging_file_passed
 
 MOST = 128
@@ -113,8 +113,7 @@ def test_memory_that_is_slow_to_close_leaves_others_theirs():
 @contextlib.contextmanager
 def all_taken():
     """A daemon of whose descriptors one user has as many as possible, and that user's first connection."""
-    with Daemon(preexec_fn=limited) as daemon:
-        os.chmod(daemon.path, 0o666)
+    with Daemon("--mode", "0666", preexec_fn=limited) as daemon:
         first = daemon.client()
         for _ in range(MOST // 3):
             Region(1).register(first)
@@ -136,8 +135,7 @@ def test_a_user_who_holds_none_gets_in():
         def another(client):
             Region(1).register(client)
             assert_serves(client)
-            return True
-        assert daemon.as_user(65534, another)
+        daemon.as_user(65534, another)
 
 
 def connect_as(daemon, uid):
@@ -198,12 +196,11 @@ def pass_unread(path, descriptor):
 
 def leave_to_the_server(daemon, client, file, message, flags=0, after=()):
     """Pass a file, after others, that nobody but the server has when it comes to it."""
-    os.kill(daemon.pid, signal.SIGSTOP)
-    passed = [*after, file.fileno()]
-    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(passed)}i", *passed))
-    client.socket.sendmsg([message], [rights], flags)  # send_fds() ignores its flags
-    file.close()
-    os.kill(daemon.pid, signal.SIGCONT)
+    with stopped(daemon.pid):
+        passed = [*after, file.fileno()]
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(passed)}i", *passed))
+        client.socket.sendmsg([message], [rights], flags)  # send_fds() ignores its flags
+        file.close()
 
 
 @contextlib.contextmanager
@@ -213,8 +210,7 @@ def hanging(tmp_path):
     hang = tmp_path / "hang"
     hang.touch()
     faults = Faults("fdserver", hang=hang)
-    with Daemon(env=faults.env, preexec_fn=limited) as daemon:
-        os.chmod(daemon.path, 0o666)
+    with Daemon("--mode", "0666", env=faults.env, preexec_fn=limited) as daemon:
         other = daemon.client()
         other.call("ping")
         before, threads = descriptors(daemon.pid), len(os.listdir(f"/proc/{daemon.pid}/task"))
@@ -349,8 +345,7 @@ def test_what_hangs_is_its_users_alone(tmp_path):
                 with Client(daemon.path) as client:
                     Region(1).register(client)
                     assert_serves(client)
-            return True
-        assert as_user(65534, another)
+        as_user(65534, another)
 
 
 def test_a_worker_inherits_nothing(tmp_path):

@@ -7,14 +7,10 @@ import subprocess
 import numpy
 import pytest
 
-from fdtest import PATIENCE_S, Client, Daemon, as_user, binary, derivative, eventually, needs_root, wave
+from fdtest import PATIENCE_S, Client, binary, derivative, eventually, needs_root, wave
 
 
-@pytest.fixture(scope="module")
-def daemon():
-    with Daemon("--mode", "0666", device="host,host") as running:
-        os.chmod(running.folder, 0o755)
-        yield running
+OPTIONS, DEVICE = ("--mode", "0666"), "host,host"
 
 
 def device_of(client, field):
@@ -53,28 +49,18 @@ def test_connections_of_several_users_are_spread(daemon):
 @needs_root
 def test_without_connections_the_emptier_device_is_taken(daemon):
     """A third user is given the one with fewer bytes."""
-    def keep(points):
-        def put():
-            with Client(daemon.path) as other:
-                field = other.put(wave(points))
-                return field, device_of(other, field)
-        return put
-
-    def drop(field):
-        def free():
-            with Client(daemon.path) as other:
-                other.free(field)
-        return free
-
     def visit(uid, points):
+        def keep(other):
+            field = other.put(wave(points))
+            return field, device_of(other, field)
         eventually(lambda: daemon.stats()["connections"] == 1, "no connection but the one that asks")
-        return as_user(uid, keep(points))
+        return daemon.as_user(uid, keep)
     large, first = visit(60001, 1 << 16)
     small, second = visit(60002, 16)
     third, where = visit(60003, 16)
     assert {first, second} == {"host", "host:1"} and where == second
     for uid, field in ((60001, large), (60002, small), (60003, third)):
-        as_user(uid, drop(field))
+        daemon.as_user(uid, lambda other: other.free(field))
 
 
 def test_a_worker_that_ends_takes_its_own_fields_alone(daemon):

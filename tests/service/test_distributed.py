@@ -10,7 +10,7 @@ import time
 import numpy
 import pytest
 
-from fdtest import ENDLESS, ONE_DEVICE, Client, Daemon, FdError, MiB, Region, assert_serves, binary, bits, emptied_client, eventually, sanitized, wave
+from fdtest import ENDLESS, ONE_DEVICE, Client, Daemon, FdError, MiB, Region, assert_serves, binary, bits, emptied_client, eventually, sanitized, stopped, wave
 
 GROUP = "distributed"
 FIRST, SECOND = ("host", "host:1") if ONE_DEVICE == "host" else ("cuda:0", "cuda:1")
@@ -242,8 +242,7 @@ def test_reports_of_every_kind_of_job(client):
     same_report(client, "diffusion", f, dt=0.4, steps=5, scheme="adi", batch=1)
     same_report(client, "diffusion", f, dt=0.4, steps=5, scheme="adi")
     assert same_report(client, "stencil", f, offsets=[[0, 0, 0], [2, 0, 1]], weights=[1, 2], steps=3)["error"] is None
-    place, taken = Region.holding(client, f).place(like=f), Region(f.nbytes)
-    taken.register(client)
+    place, taken = Region.holding(client, f).place(like=f), Region(f.nbytes).registered(client)
     there = client.call("laplacian", f=place, out=taken.place(), distribute=True, report=True)
     assert there["report"] == client.call("laplacian", f=f, report=True)["report"]
     field = distribute(client, f)
@@ -387,9 +386,7 @@ def test_the_command_distributes(daemon, tmp_path):
 def test_arrays_come_from_regions_and_go_there(client):
     """Subdomains begin at any byte of them."""
     f = new_random((67, 9, 11))
-    given, taken = Region.holding(client, f), Region(2 * f.nbytes)
-    taken.register(client)
-    place = given.place(like=f)
+    place, taken = Region.holding(client, f).place(like=f), Region(2 * f.nbytes).registered(client)
 
     def result(method, **params):
         client.call(method, out=taken.place(16), **params)
@@ -617,11 +614,9 @@ def test_a_member_survives_the_other_in_the_first_round():
             job = client.send("diffusion", f=field, progress=True, boundary="periodic", **ENDLESS | {"steps": 10**7})
             client.await_note()
             client.notifications.clear()
-            os.kill(second, signal.SIGSTOP)  # it has yet to hear of what follows
-            os.kill(first, signal.SIGKILL)
-            code = client.error(job).code
-            os.kill(second, signal.SIGCONT)
-            assert code == "DEVICE_LOST"
+            with stopped(second):  # it has yet to hear of what follows
+                os.kill(first, signal.SIGKILL)
+                assert client.error(job).code == "DEVICE_LOST"
             eventually(lambda: all(d["state"] == "ready" for d in daemon.info()["devices"]), "all workers")
             client.free(field["field"])
             assert client.out("laplacian", f=f, distribute=True).tobytes() == client.out("laplacian", f=f).tobytes()

@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from fdtest import Daemon, FdError, MiB, Region, SYMBOL, assert_charged, eventually, wave
+from fdtest import Daemon, MiB, Region, SYMBOL, assert_charged, eventually, wave
 
 
 def described(*shape, dtype="<f4"):
@@ -14,11 +14,7 @@ def dry_run(client, method, f, **params):
     return client.call(method, f=f, dry_run=True, **params)
 
 
-def bytes_on_device(client):
-    return client.call("stats")["user"]["bytes"]
-
-
-def test_what_it_would_hold(unchanged, client):
+def test_what_it_would_hold(no_fields_left, client):
     """The bytes are those charged to the job itself, for every form of arrays."""
     array = 64**3 * 4
     assert dry_run(client, "derivative", described(64, 64, 64), axis="x")["bytes"] == 2 * array
@@ -27,15 +23,11 @@ def test_what_it_would_hold(unchanged, client):
     assert dry_run(client, "derivative", described(64, 64, 64, dtype="<f8"), axis="x")["bytes"] == 4 * array
     # Several steps go to and fro; the job's own input serves for it.
     assert dry_run(client, "diffusion", described(64, 64, 64), steps=9, cfl=1)["bytes"] == 2 * array
-    field = client.call("put", f=wave(64, 64, 64))["field"]
-    try:
-        resident = {"field": field}
-        assert dry_run(client, "derivative", resident, axis="x")["bytes"] == array
-        assert dry_run(client, "laplacian", resident, out="field")["bytes"] == array
-        assert dry_run(client, "laplacian", resident, out=resident)["bytes"] == array  # beside it, meanwhile
-        assert dry_run(client, "diffusion", resident, steps=9, cfl=1)["bytes"] == 2 * array
-    finally:
-        client.free(field)
+    resident = {"field": client.put(wave(64, 64, 64))}
+    assert dry_run(client, "derivative", resident, axis="x")["bytes"] == array
+    assert dry_run(client, "laplacian", resident, out="field")["bytes"] == array
+    assert dry_run(client, "laplacian", resident, out=resident)["bytes"] == array  # beside it, meanwhile
+    assert dry_run(client, "diffusion", resident, steps=9, cfl=1)["bytes"] == 2 * array
 
 
 @pytest.mark.parametrize("accuracy", [2, 4, 6, 8])
@@ -71,7 +63,7 @@ def test_the_time_follows_what_jobs_have_taken(unchanged, client):
     assert ten["seconds"] == pytest.approx(10 * one["seconds"], rel=0.2)
 
 
-def test_a_chain(unchanged, client):
+def test_a_chain(no_fields_left, client):
     """All arrays of its ops at once, each of them once; the time of all rounds, the time of each op in one
     round and, for a diffusion, its step."""
     array = 64**3 * 4
@@ -88,13 +80,9 @@ def test_a_chain(unchanged, client):
     each = sum(op["seconds"] for op in answer["ops"])
     assert thousand["bytes"] == answer["bytes"] and 0 < each < answer["seconds"]
     assert thousand["seconds"] - answer["seconds"] == pytest.approx(999 * each)
-    field = client.call("put", f=wave(64, 64, 64))["field"]
-    resident = {"field": field}
-    try:
-        ops = [{"op": "laplacian", "f": resident, "out": "l"}, {"op": "diffusion", "f": "l", "dt": 0.1, "out": resident} | step]
-        assert client.call("chain", ops=ops, dry_run=True)["bytes"] == 2 * array
-    finally:
-        client.free(field)
+    resident = {"field": client.put(wave(64, 64, 64))}
+    ops = [{"op": "laplacian", "f": resident, "out": "l"}, {"op": "diffusion", "f": "l", "dt": 0.1, "out": resident} | step]
+    assert client.call("chain", ops=ops, dry_run=True)["bytes"] == 2 * array
 
 
 def test_a_chain_has_room_in_what_it_would_hold():
@@ -117,7 +105,7 @@ def test_nothing_is_run_or_held():
         assert client.call("chain", ops=ops, dry_run=True, out="field")["bytes"] == 4 * 4 * 64 * 64
         after = client.call("stats")["totals"]
         assert after["done"] == before["done"]
-        eventually(lambda: bytes_on_device(client) == 0, "nothing on the device")
+        eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing on the device")
 
 
 def test_it_is_refused_for_what_the_job_would_be(unchanged, client):
@@ -134,8 +122,7 @@ def test_it_is_refused_for_what_the_job_would_be(unchanged, client):
     assert refused("diffusion", described(8, 8), source=resident, out=resident, **step) == ("INVALID_ARGUMENT", "out")
     assert refused("diffusion", described(8, 8), probes=[[0, 0]], every=2, **step) == ("UNSUPPORTED", "probes")
     client.free(field)
-    region, f = Region(MiB), numpy.empty((256, 512), "f4")
-    region.register(client)
+    region, f = Region(MiB).registered(client), numpy.empty((256, 512), "f4")
     assert refused("laplacian", region.place(like=f), out=region.place(MiB // 4)) == ("INVALID_ARGUMENT", "out")
     assert dry_run(client, "laplacian", region.place(like=f), out=region.place(MiB // 2))["seconds"] > 0
     assert refused("gradient", f, out={"x": region.place(), "y": region.place()}) == ("INVALID_ARGUMENT", "out y")
@@ -146,6 +133,4 @@ def test_it_is_refused_for_what_the_job_would_be(unchanged, client):
 def test_a_freed_field_is_none(unchanged, client):
     field = client.call("put", f=numpy.zeros(8, "f4"))["field"]
     client.free(field)
-    with pytest.raises(FdError) as error:
-        dry_run(client, "laplacian", {"field": field})
-    assert error.value.code == "NOT_FOUND"
+    assert client.refused("laplacian", f={"field": field}, dry_run=True).code == "NOT_FOUND"

@@ -742,9 +742,7 @@ def test_a_killed_worker_leaves_a_gpus_mapping(daemon, python):
     cupy = pytest.importorskip("cupy")
     f, u = a_field(python)
     view = cupy.asarray(u.export())
-    generation = daemon.generation()
-    os.kill(daemon.device()["pid"], signal.SIGKILL)
-    daemon.await_worker(generation)
+    daemon.kill_worker()
     numpy.testing.assert_array_equal(view.get(), f)
     with pytest.raises(fdclient.Error, match="FIELD_LOST"):
         u.export()

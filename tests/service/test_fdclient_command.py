@@ -15,7 +15,7 @@ import numpy
 import pytest
 
 from fdtest import (BUILD, Client, Daemon, PATIENCE_S, binary, derivative, diffusion, eventually, laplacian,
-                    sanitized, wave)
+                    process_status, sanitized, stopped, wave)
 
 REFUSED, USAGE, CONNECTION, FILE, RETRY, INTERRUPTED = 1, 2, 3, 4, 5, 130
 SYSTEM_SOCKET = "/run/fdserver/fdserver.sock"
@@ -384,13 +384,6 @@ def test_info_stats_ping(run, daemon):
 FOREVER = ("--op", "diffusion", "--steps", 10**9, "--cfl", 0.5, "--accuracy", 2)
 
 
-def handles(pid, number):
-    """Whether the process has a handler for that signal."""
-    with open(f"/proc/{pid}/status") as status:
-        caught = next(line for line in status if line.startswith("SigCgt:"))
-    return int(caught.split()[1], 16) >> number - 1 & 1
-
-
 def start_forever(daemon, tmp_path, n, *arguments, stderr=subprocess.PIPE, **env):
     """Start a submission of n² points that does not end."""
     wave(n, n).tofile(tmp_path / "field.bin")
@@ -422,11 +415,10 @@ def test_ctrl_c_cancels_the_job(daemon, tmp_path):
 def test_ctrl_c_before_the_job_is_there(tmp_path):
     """The server is asked for a region first; it answers late."""
     with Daemon() as daemon:
-        os.kill(daemon.pid, signal.SIGSTOP)
-        process = start_forever(daemon, tmp_path, 512, FDCLIENT_TRANSPORT="region")
-        eventually(lambda: handles(process.pid, signal.SIGINT), "the command to submit")
-        process.send_signal(signal.SIGINT)
-        os.kill(daemon.pid, signal.SIGCONT)
+        with stopped(daemon.pid):
+            process = start_forever(daemon, tmp_path, 512, FDCLIENT_TRANSPORT="region")
+            eventually(lambda: int(process_status(process.pid, "SigCgt"), 16) >> signal.SIGINT - 1 & 1, "the command to submit")
+            process.send_signal(signal.SIGINT)
         assert_cancelled(process)
         assert daemon.stats()["user"]["cancelled"] == 1
 
@@ -680,12 +672,8 @@ def test_errors_speak_of_options(run, tmp_path):
 
 def test_a_server_that_stands_still(run, tmp_path):
     numpy.save(tmp_path / "field.npy", wave(8, 8))
-    with Daemon() as daemon:
-        os.kill(daemon.pid, signal.SIGSTOP)
-        try:
-            for arguments in (["ping"], ["info"], ["list"], ["put", "field.npy"], ["get", "1", "-o", "x"], ["free", "1"],
-                              ["submit", "field.npy"], ["submit", "--field", "1", "--detach", "--keep"]):
-                said = run(*arguments, "--timeout", 0.01, socket=f"unix:{daemon.path}", status=REFUSED).stderr
-                assert "TIMEOUT: --timeout: the server has not answered" in said
-        finally:
-            os.kill(daemon.pid, signal.SIGCONT)
+    with Daemon() as daemon, stopped(daemon.pid):
+        for arguments in (["ping"], ["info"], ["list"], ["put", "field.npy"], ["get", "1", "-o", "x"], ["free", "1"],
+                          ["submit", "field.npy"], ["submit", "--field", "1", "--detach", "--keep"]):
+            said = run(*arguments, "--timeout", 0.01, socket=f"unix:{daemon.path}", status=REFUSED).stderr
+            assert "TIMEOUT: --timeout: the server has not answered" in said

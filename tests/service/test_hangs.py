@@ -13,11 +13,6 @@ from faults import GO_ON, HANG, SPIN, Faults, needs_preload
 from fdtest import Client, Daemon, assert_serves, eventually, jobs_under_way, sanitized, wave
 
 
-def device_of(client):
-    [device] = client.call("info")["devices"]
-    return device
-
-
 @needs_preload
 @pytest.mark.parametrize("how", [HANG, SPIN], ids=["asleep", "in a loop"])
 def test_a_thread_that_hangs_at_a_piece(how):
@@ -27,7 +22,7 @@ def test_a_thread_that_hangs_at_a_piece(how):
         client, other = daemon.client(), daemon.client()
         field = other.put(wave(64))
         assert_serves(client)
-        generation = device_of(other)["generation"]
+        generation = daemon.generation()
         faults[how] = 1
         begun = time.monotonic()
         job = client.send("derivative", f=wave(64), axis="x")
@@ -42,7 +37,7 @@ def test_a_thread_that_hangs_at_a_piece(how):
         assert error.code == "DEVICE_LOST" and error.retryable
         eventually(lambda: "ends nothing" in daemon.log(), "the reason in the log")
         assert_serves(client)
-        assert device_of(client)["generation"] == generation + 1
+        assert daemon.generation() == generation + 1
 
 
 def computed_s(pid):
@@ -56,7 +51,7 @@ def test_a_piece_that_was_waited_for_and_ended():
     faults = Faults("fdworker")
     with Daemon("--threads", 1, env=faults.env) as daemon, Client(daemon.path) as client:
         field = client.put(numpy.zeros(1 << 26, "f4"))
-        before = device_of(client)
+        before = daemon.device()
 
         def done_but_for_its_end():
             begun_s = computed_s(before["pid"])
@@ -74,7 +69,7 @@ def test_a_piece_that_was_waited_for_and_ended():
         assert client.outcome(job)[0] is None
         end = time.monotonic() + 1.5
         eventually(lambda: client.call("ping") == {} and time.monotonic() > end, "three beats of the front's")
-        assert device_of(client)["pid"] == before["pid"]
+        assert daemon.device()["pid"] == before["pid"]
         assert_serves(client)
 
 
@@ -99,7 +94,7 @@ def test_a_thread_that_a_busy_machine_does_not_run_is_waited_for():
     """A pass over one row is one part: normally some hundredths of a second, here far longer than a permitted hang."""
     with Daemon("--threads", 1) as daemon, Client(daemon.path) as client:
         field = client.put(wave(1 << 24))
-        before = device_of(client)
+        before = daemon.device()
         job = client.send("diffusion", f={"field": field}, out={"field": field}, steps=10**6, cfl=0.5, accuracy=2,
                           progress=True)
         eventually(lambda: client.call("ping") == {} and client.notifications, "progress")
@@ -107,7 +102,7 @@ def test_a_thread_that_a_busy_machine_does_not_run_is_waited_for():
             time.sleep(9)  # longer than a thread may hang
             assert client.call("stats")["queue"]["running"] == 1
         client.cancel(job)
-        after = device_of(client)
+        after = daemon.device()
         assert (after["pid"], after["generation"]) == (before["pid"], before["generation"])
         assert_serves(client)
 
@@ -121,7 +116,7 @@ def test_weights_that_take_long_to_make_are_no_hang(behind):
     f = wave(points - 1)
     with Daemon("--threads", 1) as daemon, Client(daemon.path) as client:
         field = client.put(wave(10))
-        before = device_of(client)
+        before = daemon.device()
         ops = [{"op": "derivative", "order": 4, "spacing": {"x": numpy.arange(points) + shift / 64}}
                for shift in range(16)]
         if behind:
@@ -130,6 +125,6 @@ def test_weights_that_take_long_to_make_are_no_hang(behind):
         for number, op in enumerate(ops[:-1]):
             op["out"], ops[number + 1]["f"] = f"result{number}", f"result{number}"
         assert client.out("chain", ops=ops).shape == f.shape
-        after = device_of(client)
+        after = daemon.device()
         assert (after["pid"], after["generation"]) == (before["pid"], before["generation"])
         numpy.testing.assert_array_equal(client.get(field), wave(10))

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from fdtest import BUILD, DEVICE, Client, assert_serves, eventually, sanitized
+from fdtest import BUILD, Daemon, sanitized
 
 ROOT = pathlib.Path(__file__).parents[2]
 # The exposure that is allowed, in tenths of systemd's own scale from 0 (safe) to 10. A cluster has a network.
@@ -27,8 +27,7 @@ def installed(tmp_path_factory):
     root = tmp_path_factory.mktemp("root")
     subprocess.run(["cmake", "--install", str(BUILD)], env=os.environ | {"DESTDIR": str(root)}, check=True,
                    capture_output=True)
-    prefix = re.search(r"^CMAKE_INSTALL_PREFIX:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)
-    return root, root / prefix.group(1).lstrip("/")
+    return root, root / cached("CMAKE_INSTALL_PREFIX").lstrip("/")
 
 
 @pytest.fixture(scope="module")
@@ -173,20 +172,11 @@ def test_no_link_is_dead(installed):
     assert [link for document in documents for link in dead_links(document)] == []
 
 
-def test_the_installed_server_finds_its_worker(installed, tmp_path):
-    import signal
+def test_the_installed_server_finds_its_worker(installed):
     _, prefix = installed
-    path = tmp_path / "s"
-    process = subprocess.Popen([prefix / "bin/fdserver", "--listen", f"unix:{path}", "--device", DEVICE])
-    try:
-        eventually(path.exists, "the socket")
-        with Client(str(path)) as client:
-            assert_serves(client)
-            worker = client.call("info")["devices"][0]["pid"]
-            assert pathlib.Path(os.readlink(f"/proc/{worker}/exe")) == prefix / "bin/fdworker"
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 0
+    with Daemon(program=prefix / "bin/fdserver") as daemon:
+        daemon.assert_serves()
+        assert pathlib.Path(os.readlink(f"/proc/{daemon.device()['pid']}/exe")) == prefix / "bin/fdworker"
 
 
 @with_systemd

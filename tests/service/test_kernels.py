@@ -14,7 +14,7 @@ import time
 import numpy
 import pytest
 
-from fdtest import BUILD, Daemon, binary, eventually, needs_root
+from fdtest import BUILD, Daemon, binary, eventually, memory_bytes, needs_root
 
 SHAPE = (65, 64, 64)  # just more than 2^18 points
 FLOOD_S = 4
@@ -233,9 +233,6 @@ def test_a_folder_that_others_may_write_is_not_used(programs, tmp_path):
 @needs_nvrtc
 def test_a_flood_of_stencils_compiles_and_keeps_little(programs):
     """A flood of new stencils leaves a bounded number of kernels, and neither the compiler nor the front grows."""
-    def resident(pid):
-        return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1))
-
     with serve(programs) as daemon, daemon.client() as client:
         field = client.put(FIELD)
         out = client.put(FIELD)
@@ -246,7 +243,7 @@ def test_a_flood_of_stencils_compiles_and_keeps_little(programs):
         assert 1 <= len(sums(daemon, 1)) <= 16 + (time.monotonic() - begun) / 2 + 1
         assert kernels_of(daemon)[0] <= 16
         assert daemon.stats()["user"]["front_bytes"] < 64 << 20
-        assert all(resident(pid) < 512 << 10 for pid in compilers_of(daemon))
+        assert all(memory_bytes(pid, "VmRSS") < 512 << 20 for pid in compilers_of(daemon))
 
 
 @needs_nvrtc

@@ -263,12 +263,10 @@ def test_a_server_that_refuses_regions(expected):
                     assert (out == answers["derivative"][0]).all()
             client.dealloc(memory)
         with Client(daemon, "region") as client:
-            with pytest.raises(Failed) as failure:
+            with pytest.raises(Failed, match="^OVER_BUDGET: "):
                 client.run("derivative", f[0], outs=[out], axis="y")
-            assert failure.value.code == "OVER_BUDGET"
-        with pytest.raises(Failed) as failure:
+        with pytest.raises(Failed, match="pigeon"):
             Client(daemon, "pigeon")
-        assert "pigeon" in str(failure.value)
 
 
 def test_many_jobs_at_once_and_of_many_sizes(unchanged, daemon):

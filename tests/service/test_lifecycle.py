@@ -3,25 +3,23 @@
 import contextlib
 import grp
 import os
-import pathlib
+import resource
 import signal
 import socket
 import stat
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
 
-from fdtest import (Client, DEVICE, Daemon, ENDLESS, MiB, Region, SANITIZER, assert_serves, binary, eventually,
-                    jobs_under_way, needs_root, wave)
+from fdtest import (Client, DEVICE, Daemon, ENDLESS, MiB, Region, SANITIZER, assert_serves, binary, clean_environment,
+                    eventually, jobs_under_way, needs_root, process_status, wave)
 
 
 def start_refused(*options, **environment):
     """A start that must fail: (exit status, its message)."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("FDSERVER_")} | environment
-    ended = subprocess.run([binary("fdserver"), "--device", DEVICE, *options], env=env, timeout=120,
+    ended = subprocess.run([binary("fdserver"), "--device", DEVICE, *options], env=clean_environment(environment), timeout=120,
                            capture_output=True, text=True)
     assert ended.returncode != 0 and not SANITIZER.search(ended.stderr), ended.stderr
     return ended.returncode, ended.stderr
@@ -38,14 +36,6 @@ def lasting_job(client):
             client.notifications.clear()
             return job, result
         steps *= 4
-
-
-def wait_running(daemon, client, job):
-    """Until the job reports progress."""
-    while not any(note["msgid"] == job for _, note in client.notifications):
-        message = client.receive_message()
-        assert message[0] == 2, message
-        client.notifications.append((message[1], message[2][0]))
 
 
 def cpu_seconds(daemon):
@@ -80,7 +70,7 @@ def test_sigterm_finishes_what_runs_and_answers_the_rest():
         client = daemon.client()
         job, expected = lasting_job(client)
         running = client.send("diffusion", **job)
-        wait_running(daemon, client, running)
+        client.await_note()
         queued = [client.send("diffusion", f=wave(256, 256), steps=2000, dt=0.05) for _ in range(5)]
         with Client(daemon.path) as other:
             eventually(lambda: jobs_under_way(other.call("stats")) == 6, "six jobs accepted")
@@ -104,7 +94,7 @@ def test_a_request_that_comes_while_draining():
     with Daemon("--drain-timeout-s", 600) as daemon:
         client = daemon.client()
         running = client.send("diffusion", **lasting_job(client)[0])
-        wait_running(daemon, client, running)
+        client.await_note()
         daemon.process.send_signal(signal.SIGTERM)
         eventually(lambda: not os.path.exists(daemon.path), "the socket's path gone")
         late = client.send("derivative", f=wave(64), axis="x")
@@ -119,7 +109,7 @@ def test_a_job_that_outlasts_the_drain_is_ended():
     with Daemon("--drain-timeout-s", 1) as daemon:
         client = daemon.client()
         running = client.send("diffusion", f=wave(512, 512), progress=True, **ENDLESS)
-        wait_running(daemon, client, running)
+        client.await_note()
         daemon.process.send_signal(signal.SIGTERM)
         assert client.error(running).code in ("SHUTTING_DOWN", "CANCELLED", "TIMEOUT")
         assert daemon.wait() == 0
@@ -178,13 +168,10 @@ def test_told_to_end_again_and_again():
 
 def test_signals_interrupt_nothing():
     """They are read in the loop: a handler could interrupt another where libuv's wait for one another."""
-    def blocked(thread):
-        line = next(line for line in (thread / "status").read_text().splitlines() if line.startswith("SigBlk"))
-        return {number for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
-                if int(line.split()[1], 16) >> number - 1 & 1}
+    numbers = sum(1 << number - 1 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD))
     with Daemon() as daemon:
-        threads = {int(thread.name): blocked(thread) for thread in pathlib.Path(f"/proc/{daemon.pid}/task").iterdir()}
-        assert len(threads) >= 5 and all(len(blocks) == 3 for blocks in threads.values()), threads
+        blocked = {thread: int(process_status(thread, "SigBlk"), 16) for thread in os.listdir(f"/proc/{daemon.pid}/task")}
+        assert len(blocked) >= 5 and all(mask & numbers == numbers for mask in blocked.values()), blocked
 
 
 def test_workers_end_with_the_front():
@@ -196,8 +183,7 @@ def test_workers_end_with_the_front():
 
     def ended(pid):
         try:
-            with open(f"/proc/{pid}/stat") as file:
-                return file.read().rsplit(")", 1)[1].split()[0] == "Z"
+            return process_status(pid, "State") == "Z"
         except FileNotFoundError:
             return True
     eventually(lambda: all(ended(pid) for pid in workers), "no worker")
@@ -304,8 +290,7 @@ def test_a_socket_from_systemd(tmp_path):
                      "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1'); "
                      "os.execv(sys.argv[1], sys.argv[1:])")
         command = [sys.executable, "-c", hand_over, binary("fdserver"), "--device", DEVICE]
-        env = {k: v for k, v in os.environ.items() if not k.startswith("FDSERVER_")}
-        process = subprocess.Popen(command, env=env, pass_fds=[listener.fileno()],
+        process = subprocess.Popen(command, env=clean_environment(), pass_fds=[listener.fileno()],
                                    stderr=subprocess.PIPE, text=True)
     try:
         with Client(path) as client:  # queued in the socket until the daemon accepts
@@ -408,44 +393,16 @@ def test_every_line_of_the_log_has_its_priority():
         assert all(line[0] == "<" and line[1] in "34567" and line[2] == ">" for line in lines), lines
 
 
-def is_served(path):
-    with contextlib.suppress(OSError, EOFError), Client(path) as client:
-        assert_serves(client)
-        return True
-
-
 def test_out_of_descriptors_is_no_end():
     """With few descriptors left, connected clients continue, and others are accepted later."""
-    limit = f"ulimit -n 64; exec {sys.executable} -c 'import os, sys; os.execv(sys.argv[1], sys.argv[1:])' \"$@\""
-    import tempfile
-    with tempfile.TemporaryDirectory(prefix="fdserver-") as folder:
-        path = f"{folder}/s"
-        process = subprocess.Popen(["sh", "-c", limit, "sh", binary("fdserver"), "--listen", f"unix:{path}",
-                                    "--device", DEVICE], stderr=subprocess.PIPE, text=True)
-        log = []
-        reader = threading.Thread(target=lambda: log.append(process.stderr.read()))
-        reader.start()
-        try:
-            eventually(lambda: os.path.exists(path), "the socket")
-            first = eventually(lambda: connected(path), "a connection")
-            crowd = []
-            for _ in range(100):
-                crowd.append(socket.socket(socket.AF_UNIX))
-                crowd[-1].connect(path)
-            assert_serves(first)
-            for one in crowd:
-                one.close()
-            eventually(lambda: is_served(path), "another who gets in")
-            first.close()
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(120)
-            reader.join()
-    assert process.returncode == 0 and not SANITIZER.search(log[0]), log
-
-
-def connected(path):
-    try:
-        return Client(path)
-    except OSError:
-        return None
+    with Daemon(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))) as daemon:
+        first = daemon.client()
+        assert_serves(first)
+        crowd = [socket.socket(socket.AF_UNIX) for _ in range(100)]
+        for one in crowd:
+            one.connect(daemon.path)
+        assert_serves(first)
+        for one in crowd:
+            one.close()
+        eventually(daemon.admits, "another who gets in")
+        daemon.assert_serves()

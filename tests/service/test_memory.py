@@ -1,8 +1,6 @@
 """The memory of the front that clients can occupy, and its report to them."""
 
 import json
-import os
-import signal
 import subprocess
 
 import fdclient
@@ -10,8 +8,8 @@ import msgpack
 import numpy
 import pytest
 
-from fdtest import (Client, Daemon, FdError, MiB, array_header, assert_serves, bin_header, binary, eventually, memory_bytes,
-                    request_bytes, sanitized, wave)
+from fdtest import (Client, Daemon, MiB, array_header, assert_serves, bin_header, binary, eventually, memory_bytes,
+                    request_bytes, sanitized, stopped, wave)
 
 WEIGHTS = MiB  # numbers of one message: 8 MiB
 
@@ -78,13 +76,10 @@ def test_arrays_that_are_announced_and_dropped():
         announced = {str(i): array_map((4 * MiB + i,)) for i in range(24)}
         one, flood = daemon.client(), msgpack.packb([2, "", [announced]]) * 200
         rss = memory_bytes(daemon.pid, "VmRSS")
-        os.kill(device["pid"], signal.SIGSTOP)
-        try:
+        with stopped(device["pid"]):
             for _ in range(50):
                 one.send_bytes(flood)
             assert one.call("ping") == {}
-        finally:
-            os.kill(device["pid"], signal.SIGCONT)
         assert memory_bytes(daemon.pid, "VmRSS") - rss < 8 * MiB
         assert (client.get(kept) == wave(8)).all()
         assert client.call("info")["devices"][0]["generation"] == device["generation"]
@@ -121,7 +116,6 @@ def test_numbers_of_messages_that_do_not_end():
 def test_messages_that_have_come_half():
     with Daemon() as daemon, Client(daemon.path) as client:
         before = held_idle(client)
-        name = request_bytes(1, "ping", {"name": "x" * 4000})
         parts = msgpack.packb({str(i): "y" * 4000 for i in range(15)})[1:-1]
         clients = [daemon.client() for _ in range(20)]
         for one in clients:
@@ -132,7 +126,6 @@ def test_messages_that_have_come_half():
             assert one.error(1).code == "INVALID_ARGUMENT"
         # Idle connections keep little of it.
         eventually(lambda: held(client) - before < 20 * 4096, "what large messages took given back")
-        assert len(name) > 4000
 
 
 def test_fields_and_jobs_are_counted():
@@ -153,14 +146,12 @@ def test_one_who_holds_too_much_may_still_let_go():
             one.socket.setblocking(False)
         fill(client, clients, request_bytes(1, "info", {}) * 256)
         assert 24 * MiB < held(client) < 40 * MiB
-        with pytest.raises(FdError) as refused:
-            while True:
-                clients.append(one := daemon.client())
-                one.send_bytes(weights_begin(1) + bytes(8 * WEIGHTS))
-                error, _ = one.outcome(1)
-                if error.code != "NOT_FOUND":
-                    raise error
-        assert refused.value.code == "OVER_BUDGET"
+        code = "NOT_FOUND"
+        while code == "NOT_FOUND":
+            clients.append(one := daemon.client())
+            one.send_bytes(weights_begin(1) + bytes(8 * WEIGHTS))
+            code = one.error(1).code
+        assert code == "OVER_BUDGET"
         client.free(field)
         assert numpy.isfinite(client.call("stats")["uptime_s"])
         daemon.close_clients()

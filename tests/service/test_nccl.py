@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from fdtest import ON_HOST_NCCL, Daemon, eventually
-from test_nodes import LOST, children, states
+from test_nodes import LOST, processes, states
 
 if not ON_HOST_NCCL.exists():
     pytest.skip("needs emulated GPUs", allow_module_level=True)
@@ -110,8 +110,7 @@ def test_workers_that_end_while_they_exchange(fail, exchanges):
             before = exchanges()
             jobs = [client.send("diffusion", f={"field": field}, **params) for _ in range(3)]
             eventually(lambda: exchanges() > before, "they exchange")
-            pids = children(daemon.nodes[f"n{1 + i % 2}"].process.pid)
-            os.kill(next(pid for pid, name in pids if name == "fdworker"), signal.SIGKILL)
+            os.kill(processes(daemon.nodes[f"n{1 + i % 2}"], "fdworker")[0], signal.SIGKILL)
             for job in jobs:
                 error, result = client.outcome(job)
                 assert error.code in LOST if error else result["out"].tobytes() == expected
@@ -178,7 +177,7 @@ def test_a_worker_that_hangs_keeps_no_other(fail):
     """The one that waits for it gives up, and lives; the job can be sent again."""
     with cluster() as daemon, daemon.client() as client:
         f, kept = connect_by_a_copy(daemon, client)
-        [pid] = [pid for pid, name in children(daemon.nodes["n2"].process.pid) if name == "fdworker"]
+        [pid] = processes(daemon.nodes["n2"], "fdworker")
         job = client.send("laplacian", f={"field": kept}, placement=OTHER)
         os.kill(pid, signal.SIGSTOP)
         again = client.send("laplacian", f={"field": kept}, placement=OTHER)

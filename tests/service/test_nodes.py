@@ -14,7 +14,7 @@ import time
 import numpy
 import pytest
 
-from fdtest import ENDLESS, PATIENCE_S, MiB, Daemon, Node, Region, binary, clean_environment, eventually, sanitized, wave
+from fdtest import ENDLESS, PATIENCE_S, MiB, Daemon, Node, Region, binary, bits, clean_environment, eventually, sanitized, stopped, wave
 
 LENT = "n1/host"
 LOST = {"DEVICE_LOST", "FIELD_LOST"}
@@ -29,12 +29,22 @@ def states(daemon):
     return {device["name"]: device["state"] for device in daemon.info()["devices"]}
 
 
-def joined(daemon, name=LENT, after=0):
+def entry(daemon, name=LENT):
+    return next(device for device in daemon.info()["devices"] if device["name"] == name)
+
+
+def joined(daemon, after=0):
     """Wait until the device has joined, after that generation."""
     def is_ready():
-        device = next(d for d in daemon.info()["devices"] if d["name"] == name)
+        device = entry(daemon)
         return device["state"] == "ready" and device["generation"] > after
-    eventually(is_ready, f"{name} has joined")
+    eventually(is_ready, f"{LENT} has joined")
+
+
+def lose(daemon):
+    """The node ends, for good."""
+    daemon.nodes.pop("n1").kill()
+    eventually(lambda: entry(daemon)["state"] == "down", "the node is missed")
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +70,7 @@ def test_jobs_on_a_node_have_the_same_bits(client):
     for method, params in jobs:
         here = client.out(method, f=f, placement="host", **params)
         there = client.out(method, f=f, placement=LENT, **params)
-        if isinstance(here, dict):
-            assert {axis: a.tobytes() for axis, a in here.items()} == {axis: a.tobytes() for axis, a in there.items()}
-        else:
-            assert here.tobytes() == there.tobytes(), method
+        assert bits(here) == bits(there), method
 
 
 def test_fields_stay_on_a_node(client):
@@ -82,7 +89,7 @@ def test_fields_stay_on_a_node(client):
 def test_arrays_pass_from_node_to_node():
     """Not through the head: each node has connections to the others."""
     def sockets(node):
-        (bridge,) = [pid for pid, name in children(node.process.pid) if name == "fdbridge"]
+        [bridge] = processes(node, "fdbridge")
         return sum(link.startswith("socket:") for link in links(bridge).values())
 
     with Daemon("--staging-bytes", 16 * MiB, device="n1/host,n2/host,n3/host") as daemon, daemon.client() as client:
@@ -112,8 +119,7 @@ def test_nodes_survive_each_other():
             jobs = [client.send("diffusion", f={"field": field}, **params) for _ in range(3)]
             copies = [client.send("laplacian", f={"field": here}, placement=f"n{1 + (i + 2) % 3}/host") for _ in range(6)]
             time.sleep(RANDOM.random() * 0.5)
-            pid = [pid for pid, name in children(victim.process.pid) if name == ("fdworker" if i % 2 else "fdbridge")]
-            os.kill(pid[0], signal.SIGKILL)
+            os.kill(processes(victim, "fdworker" if i % 2 else "fdbridge")[0], signal.SIGKILL)
             for job in jobs:
                 error, result = client.outcome(job)
                 assert error.code in LOST if error else result["out"].tobytes() == expected
@@ -203,7 +209,7 @@ def test_a_node_that_fails(killed):
         expected = client.out("laplacian", f=f, placement="host").tobytes()
         for _ in range(3):
             node = daemon.nodes["n1"]
-            entry = next(d for d in daemon.info()["devices"] if d["name"] == LENT)
+            known = entry(daemon)
             here = client.call("put", f=f, placement="host")["field"]
             there = client.call("put", f=f, placement=LENT)["field"]
             both = client.call("put", f=f, distribute=True)["field"]
@@ -212,11 +218,11 @@ def test_a_node_that_fails(killed):
             if killed == "node":
                 node.kill()
             elif killed == "bridge of the head":
-                os.kill(entry["pid"], signal.SIGKILL)
+                os.kill(known["pid"], signal.SIGKILL)
             else:
                 (pid,) = [pid for pid, name in children(node.process.pid) if (name == "fdworker") == (killed == "worker")]
                 os.kill(pid, signal.SIGKILL)
-            assert client.error(job).code in {"DEVICE_LOST", "FIELD_LOST"}  # of one that has not begun
+            assert client.error(job).code in LOST  # of one that has not begun
             kept = client.recv(elsewhere)["out"]["field"]
             assert client.refused("get", field=there).code == "FIELD_LOST"
             assert client.refused("get", field=both).code == "FIELD_LOST"
@@ -224,7 +230,7 @@ def test_a_node_that_fails(killed):
             if killed == "node":
                 eventually(lambda: states(daemon)[LENT] == "down", "the node is missed")
                 daemon.join("n1", "host")
-            joined(daemon, after=entry["generation"])
+            joined(daemon, after=known["generation"])
             eventually(lambda: states(daemon)["distributed"] == "ready", "the group is whole")
             assert client.out("laplacian", f=f, placement=LENT).tobytes() == expected
             assert client.out("laplacian", f=f, distribute=True).tobytes() == expected
@@ -251,6 +257,11 @@ def children(pid):
     return found
 
 
+def processes(node, program=None):
+    """The pids of the node's processes of that program, or of all."""
+    return [pid for pid, name in children(node.process.pid) if program in (name, None)]
+
+
 @pytest.mark.parametrize("placement", [LENT, "distributed"])
 def test_a_node_that_leaves(placement):
     """What runs there finishes, what has not begun is answered, and new jobs go elsewhere; then the node ends."""
@@ -262,7 +273,7 @@ def test_a_node_that_leaves(placement):
         for _ in range(2):
             field = client.call("put", f=f, placement=placement)["field"]
             node = daemon.nodes.pop("n1")
-            [worker] = [pid for pid, name in children(node.process.pid) if name == "fdworker"]
+            [worker] = processes(node, "fdworker")
             runs = client.send("diffusion", f={"field": field}, out={"field": field}, progress=True, **long)
             client.await_note()
             os.kill(worker, signal.SIGSTOP)  # so that it is not over before what follows
@@ -296,15 +307,13 @@ def test_a_node_leaves_once_what_is_copied_from_it_has_gone():
         f = new_random(256, 256, 256)
         expected = client.out("laplacian", f=f, placement="host").tobytes()
         field = client.call("put", f=f, placement=LENT)["field"]
-        [here] = [d["pid"] for d in daemon.info()["devices"] if d["name"] == "host"]
-        os.kill(here, signal.SIGSTOP)
-        job = client.send("laplacian", f={"field": field}, placement="host")
-        client.call("ping")  # it has been read
-        node = daemon.nodes.pop("n1")
-        node.process.send_signal(signal.SIGTERM)
-        time.sleep(2)  # four beats
-        assert states(daemon)[LENT] == "leaving"
-        os.kill(here, signal.SIGCONT)
+        with stopped(entry(daemon, "host")["pid"]):
+            job = client.send("laplacian", f={"field": field}, placement="host")
+            client.call("ping")  # it has been read
+            node = daemon.nodes.pop("n1")
+            node.process.send_signal(signal.SIGTERM)
+            time.sleep(2)  # four beats
+            assert states(daemon)[LENT] == "leaving"
         assert client.recv(job)["out"].tobytes() == expected
         assert node.process.wait(PATIENCE_S) == 0
         client.free(field)
@@ -372,29 +381,20 @@ def test_a_head_that_restarts_finds_its_nodes():
 def test_a_node_that_is_cut_off_fences_itself():
     """Its head is stopped, as by a partition: the node ends its worker when the lease is over, and joins later."""
     with Daemon(device="host,n1/host") as daemon:
-        node = daemon.nodes["n1"]
-        generation = next(d["generation"] for d in daemon.info()["devices"] if d["name"] == LENT)
-        (worker,) = [pid for pid, name in children(node.process.pid) if name == "fdworker"]
-        bridge = next(d["pid"] for d in daemon.info()["devices"] if d["name"] == LENT)
-        os.kill(bridge, signal.SIGSTOP)
-        os.kill(daemon.pid, signal.SIGSTOP)
-        eventually(lambda: worker not in [pid for pid, _ in children(node.process.pid)], "the worker is ended")
-        eventually(lambda: "its lease is over" in node.log(), "the reason in the log")
-        os.kill(daemon.pid, signal.SIGCONT)
-        os.kill(bridge, signal.SIGCONT)
-        joined(daemon, after=generation)
+        node, there = daemon.nodes["n1"], entry(daemon)
+        [worker] = processes(node, "fdworker")
+        with stopped(there["pid"], daemon.pid):
+            eventually(lambda: worker not in processes(node), "the worker is ended")
+            eventually(lambda: "its lease is over" in node.log(), "the reason in the log")
+        joined(daemon, after=there["generation"])
 
 
 def test_a_node_that_stops_is_given_up():
     with Daemon(device="host,n1/host") as daemon, daemon.client() as client:
         field = client.call("put", f=wave(8, 8, 8), placement=LENT)["field"]
-        generation = next(d["generation"] for d in daemon.info()["devices"] if d["name"] == LENT)
-        stopped = [pid for pid, _ in children(daemon.nodes["n1"].process.pid)]
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
-        assert client.refused("laplacian", f={"field": field}, placement=LENT).code == "DEVICE_LOST"
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+        generation = entry(daemon)["generation"]
+        with stopped(*processes(daemon.nodes["n1"])):
+            assert client.refused("laplacian", f={"field": field}, placement=LENT).code == "DEVICE_LOST"
         joined(daemon, after=generation)
 
 
@@ -479,8 +479,7 @@ def test_a_node_joins_in_spite_of_strangers(addresses, pause):
                 joined(daemon)
                 assert client.out("laplacian", f=wave(8, 8, 8), placement=LENT).shape == (8, 8, 8)
                 assert len(children(daemon.pid)) <= 40
-                daemon.nodes.pop("n1").kill()
-                eventually(lambda: states(daemon)[LENT] == "down", "the node is missed")
+                lose(daemon)
 
 
 def test_options_that_do_not_go_together(tmp_path):
@@ -521,15 +520,11 @@ def test_neighbours_are_not_held_up_by_a_node():
     """While one user's node stands still, jobs of others on the head go on."""
     with Daemon(device="host,n1/host") as daemon, daemon.client() as client, daemon.client() as other:
         field = client.call("put", f=wave(64, 64, 64), placement=LENT)["field"]
-        stopped = [pid for pid, _ in children(daemon.nodes["n1"].process.pid)]
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
-        jobs = [client.send("laplacian", f={"field": field}, placement=LENT) for _ in range(50)]
-        for _ in range(20):
-            assert other.out("laplacian", f=wave(16, 16, 16), placement="host").shape == (16, 16, 16)
-        assert {client.error(job).code for job in jobs} <= {"DEVICE_LOST", "FIELD_LOST"}
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+        with stopped(*processes(daemon.nodes["n1"])):
+            jobs = [client.send("laplacian", f={"field": field}, placement=LENT) for _ in range(50)]
+            for _ in range(20):
+                assert other.out("laplacian", f=wave(16, 16, 16), placement="host").shape == (16, 16, 16)
+            assert {client.error(job).code for job in jobs} <= LOST
 
 
 # --- networks ---
@@ -587,7 +582,6 @@ def test_a_network_that_is_slow():
             f = new_random(96, 256, 200)  # 20 MB: eight seconds each way
             field = client.call("put", f=f, placement=LENT)["field"]
             assert client.get(field).tobytes() == f.tobytes()
-            generation = next(d["generation"] for d in daemon.info()["devices"] if d["name"] == LENT)
-            assert generation == 1
+            assert entry(daemon)["generation"] == 1
             # It is now known to be slow: what can be done here is done here.
             assert client.call("laplacian", f=f, dry_run=True)["device"] == "host"

@@ -18,22 +18,7 @@ import pytest
 
 from faults import NO_THREADS, Faults, needs_preload
 from fdtest import Daemon, Node, Region, eventually, sanitized, wave
-from test_nodes import LENT, children, links
-
-
-def entry(daemon, name=LENT):
-    return next(device for device in daemon.info()["devices"] if device["name"] == name)
-
-
-def processes(node, program):
-    """The pids of the node's processes of that program."""
-    return [pid for pid, name in children(node.process.pid) if name == program]
-
-
-def lose(daemon, name="n1"):
-    """The node ends, for good."""
-    daemon.nodes.pop(name).kill()
-    eventually(lambda: entry(daemon)["state"] == "down", "the node is missed")
+from test_nodes import LENT, entry, links, lose, processes
 
 
 def test_a_region_is_not_registered_at_a_node_that_has_gone():

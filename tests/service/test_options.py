@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from fdtest import Client, Daemon, MiB, assert_serves, binary, eventually, wave
+from fdtest import Client, Daemon, MiB, assert_serves, binary, clean_environment, eventually, process_status, wave
 
 NAMES = ["listen", "group", "mode", "device", "nodes", "join", "node", "cluster-key", "nccl", "threads", "staging-bytes", "front-bytes", "user-bytes", "device-memory",
          "mailbox-bytes", "region-bytes", "region-memory", "max-regions",
@@ -16,9 +16,8 @@ NAMES = ["listen", "group", "mode", "device", "nodes", "join", "node", "cluster-
 
 
 def run(*arguments, **environment):
-    env = {k: v for k, v in os.environ.items() if not k.startswith("FDSERVER_")} | environment
-    return subprocess.run([binary("fdserver"), *arguments], env=env, capture_output=True, text=True,
-                          timeout=120)
+    return subprocess.run([binary("fdserver"), *arguments], env=clean_environment(environment), capture_output=True,
+                          text=True, timeout=120)
 
 
 def test_help_lists_every_option_and_its_variable():
@@ -52,8 +51,7 @@ def test_threads():
             client = daemon.client()
             device = client.call("info")["devices"][0]
             assert device["units"] == count
-            with open(f"/proc/{device['pid']}/status") as status:
-                running[count] = int(re.search(r"Threads:\t(\d+)", status.read())[1])
+            running[count] = int(process_status(device["pid"], "Threads"))
             results[count] = client.out("diffusion", f=wave(96, 97, 98), steps=5, cfl=0.5)
     assert running[4] - running[1] == 3
     assert results[4].tobytes() == results[1].tobytes()

@@ -45,14 +45,17 @@ class Story:
         self.fields = []
         self.refused = self.ended = False
 
-    def tried(self, method, **params):
+    def attempt(self, call):
         """Its result, or None: the server had no memory."""
         try:
-            return self.client.call(method, **params)
+            return call()
         except FdError as error:
-            assert error.code == "OUT_OF_MEMORY" and error.retryable, (method, str(error))
+            assert error.code == "OUT_OF_MEMORY" and error.retryable, str(error)
             self.refused = True
             return None
+
+    def tried(self, method, **params):
+        return self.attempt(lambda: self.client.call(method, **params))
 
     def out(self, expected, method, **params):
         result = self.tried(method, **params)
@@ -91,7 +94,7 @@ class Story:
             if made:
                 self.fields.append(made["out"]["d"]["field"])
         region = Region(F.nbytes)
-        if self.try_register(region):
+        if self.attempt(lambda: region.register(self.client)):
             region.array("<f4", F.shape)[:] = F
             self.out(derivative(F), "derivative", f=region.place(like=F), axis="x")
             field = self.held(self.tried("put", f=region.place(like=F)))
@@ -119,14 +122,6 @@ class Story:
                 self.refused = True
             else:
                 numpy.testing.assert_allclose(result["out"], derivative(F[:4]), atol=2e-3)
-
-    def try_register(self, region):
-        try:
-            return region.register(self.client)
-        except FdError as error:
-            assert error.code == "OUT_OF_MEMORY" and error.retryable, str(error)
-            self.refused = True
-            return None
 
     def check_list(self):
         """Only the answered results exist."""

@@ -19,16 +19,15 @@ from fdtest import (ONE_DEVICE, Client, Daemon, MiB, Region, descriptors, eventu
 from test_bounds import LINKS, ask
 from test_descriptors import connect_as
 
-OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20")
+OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20", "--mode", "0666")
 
 SHAPE = (20, 30, 40)
 SIZE = 20 * 30 * 40 * 8  # float64
 
 
 def refused(client, msgid, code, parameter=None):
-    error, result = client.outcome(msgid)
-    assert error, result
-    assert (error.code, error.parameter) == (code, parameter), error
+    error = client.error(msgid)
+    assert error.what == (code, parameter), error
     return error
 
 
@@ -77,10 +76,8 @@ def test_region_to_region_is_what_inline_is(unchanged, client, method, params, d
 
 
 def test_inputs_and_outputs_of_every_kind_go_together(unchanged, client):
-    region = Region(4 * SIZE).registered(client)
     f = wave(*SHAPE)
-    g = region.array("<f4", SHAPE, 16)
-    g[:] = f
+    region = Region.holding(client, f, 4 * SIZE, 16)
     field = client.put(f)
     here = region.place(16, like=f)
     expected = client.out("laplacian", f=f)
@@ -108,9 +105,8 @@ def test_steps_from_an_inline_array_to_a_region(unchanged, client, steps):
 
 
 def test_put_and_get_by_region(unchanged, client):
-    region = Region(4 * SIZE).registered(client)
     f = wave(*SHAPE, dtype="<f8")
-    region.array("<f8", SHAPE, SIZE)[:] = f
+    region = Region.holding(client, f, 4 * SIZE, SIZE)
     field = client.call("put", f=region.place(SIZE, like=f))["field"]
     assert (client.get(field) == f).all()
     out = client.out("get", field=field, out=region.place(3 * SIZE))
@@ -451,15 +447,12 @@ def test_a_foreign_region_and_an_absent_one_answer_alike(unchanged, daemon, clie
                   for i in (region.id, region.id ^ 1)]
         return [(e.code, e.parameter, e.message.replace(str(i), "N"))
                 for e, i in zip(errors, (region.id, region.id ^ 1))]
-    os.chmod(daemon.path, 0o666)
     first, second = daemon.as_user(4321, foreign)
     assert first == second and first[0] == "NOT_FOUND"
 
 
 def test_quotas(unchanged, daemon, client):
-    regions = [Region(MiB) for _ in range(20)]
-    for region in regions:
-        region.register(client)
+    regions = [Region(MiB).registered(client) for _ in range(20)]
     error = refused(client, Region(MiB).send_register(client), "OVER_BUDGET")
     assert (error.need, error.limit, error.retryable) == (21, 20, True)
     for region in regions[1:]:
@@ -473,21 +466,17 @@ def test_quotas(unchanged, daemon, client):
 
 @needs_root
 def test_the_quota_of_all_users(unchanged, daemon, client):
-    almost = Region(250 * MiB)
-    almost.register(client)
+    almost = Region(250 * MiB).registered(client)
 
     def other(stranger):
         return refused(stranger, Region(200 * MiB).send_register(stranger), "OVER_BUDGET", "bytes").limit
-    os.chmod(daemon.path, 0o666)
     assert daemon.as_user(4321, other) == 336 * MiB
 
 
 def test_a_killed_worker_costs_no_region(unchanged, daemon, client):
     f = wave(256, 256)
     size = f.nbytes
-    region, kept = Region(4 * size), Region(size)
-    region.register(client)
-    region.array("<f4", f.shape)[:] = f
+    region, kept = Region.holding(client, f, 4 * size), Region(size)
     kept.array("<f4", f.shape)[:] = f
     kept.register(client, writable=False)
     expected = client.out("laplacian", f=f)
@@ -510,9 +499,7 @@ def test_a_killed_worker_costs_no_region(unchanged, daemon, client):
 def test_a_successor_that_cannot_map_a_region(unchanged, daemon, client):
     """Sealed against writing meanwhile, it can no longer be mapped writable: its jobs get an error."""
     f = wave(*SHAPE)
-    region, other = Region(SIZE), Region(SIZE)
-    region.register(client)
-    other.register(client)
+    region, other = (Region(SIZE).registered(client) for _ in range(2))
     fcntl.fcntl(region.descriptor, fcntl.F_ADD_SEALS, 0x10)  # F_SEAL_FUTURE_WRITE
     os.kill(daemon.worker_pids()[0], signal.SIGKILL)
 

@@ -65,9 +65,7 @@ def test_a_short_job_does_not_wait_for_a_long_one_of_the_same_user(client):
     long = endless(client)
     queued = client.send("diffusion", f=wave(64, 64), **ENDLESS)
     numpy.testing.assert_allclose(client.out("derivative", f=wave(64)), derivative(wave(64)), atol=1e-5)
-    assert client.call("cancel", msgid=queued) == {"state": "cancelled"}
-    assert client.call("cancel", msgid=long) == {"state": "cancelled"}
-    assert {client.recv_any()[1].code for _ in range(2)} == {"CANCELLED"}
+    client.cancel(queued, long)
 
 
 @needs_root
@@ -79,10 +77,7 @@ def test_a_bulk_user_is_not_before_an_interactive_one(daemon, client):
         return [other.out("laplacian", f=wave(16, 16)).shape for _ in range(50)]
     assert daemon.as_user(65534, interactive) == [(16, 16)] * 50
     assert queue(client)["queued"] == 19
-    for job in jobs:
-        client.call("cancel", msgid=job)
-    for job in jobs:
-        assert client.error(job).code == "CANCELLED"
+    client.cancel(*jobs)
 
 
 @needs_root
@@ -104,10 +99,7 @@ def test_who_asks_for_more_does_not_get_more(daemon, client):
     assert between < 200, f"{between} of mine while 60 of the other's were done"
     for each in mine:
         client.recv(each)
-
-    def tidy(one):
-        one.free(*fields)
-    daemon.as_user(65534, tidy)
+    daemon.as_user(65534, lambda other: other.free(*fields))
 
 
 # Timeout
@@ -333,8 +325,6 @@ def test_every_job_counts_once():
             jobs = [endless(client)] + [client.send("diffusion", f=wave(64, 64), **ENDLESS) for _ in range(2)]
             eventually(lambda: client.call("stats")["user"]["jobs"] == 3, "three jobs")
             assert client.refused("get", field=1).code == "QUEUE_FULL"
-            for job in jobs:
-                client.call("cancel", msgid=job)
-                client.outcome(job)
+            client.cancel(*jobs)
             client.refused("diffusion", f=wave(64, 64), timeout=1, **ENDLESS)
         assert counted(client, story) == {"done": 1, "refused": 3, "cancelled": 3, "timed_out": 1}

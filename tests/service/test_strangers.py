@@ -20,12 +20,6 @@ def daemon():
         yield running
 
 
-def refused(call):
-    with pytest.raises(FdError) as error:
-        call()
-    return error.value
-
-
 def fill(call):
     """Repeat it until there is no room; returns the results and the last error."""
     given = []
@@ -41,7 +35,7 @@ def test_the_last_of_a_devices_memory_is_for_a_new_user(daemon):
         fields, error = fill(lambda: client.put(wave(MiB // 4)))
         assert len(fields) == 14
         assert (error.code, error.retryable, error.limit) == ("OVER_BUDGET", True, 14 * MiB)
-        assert refused(lambda: client.put(wave(15 * MiB // 4))).code == "TOO_LARGE"
+        assert client.refused("put", f=wave(15 * MiB // 4)).code == "TOO_LARGE"
 
         def stranger(other):
             other.call("laplacian", f=wave(64, 64))

@@ -139,7 +139,7 @@ def test_fields_that_do_not_fit_are_named(client, unchanged):
             ("NOT_FOUND", "out z", "gradient", {"f": f, "out": {**place, "z": {"field": gone}}}),
             ("INVALID_ARGUMENT", "out y", "gradient", {"f": f, "out": {**place, "y": {"field": other}}}),
             ("INVALID_ARGUMENT", "out z", "gradient", {"f": f, "out": {**place, "z": place["x"]}})]:
-        assert client.refused(method, **params).what == (code, parameter), str(error)
+        assert client.refused(method, **params).what == (code, parameter)
     client.free(field, other, *(place[axis]["field"] for axis in "xyz"))
 
 

@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 from fdtest import (Client, Daemon, ENDLESS, Region, assert_serves, derivative, diffusion, eventually,
-                    in_threads, jobs_under_way, laplacian, request_bytes, settled, upload_begin, wave)
+                    in_threads, jobs_under_way, laplacian, process_status, request_bytes, settled, stopped, upload_begin, wave)
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def daemon():
         yield running
 
 
-def running_job(daemon, client, f, **params):
+def running_job(client, f, **params):
     """Start a job without end, and wait until the worker runs it."""
     job = client.send("diffusion", f=f, progress=True, **ENDLESS, **params)
     client.await_note()
@@ -31,7 +31,7 @@ def test_a_killed_worker(daemon):
     front_descriptors = settled(daemon)[3][0]
     with Client(daemon.path) as client, Client(daemon.path) as bystander:
         field = bystander.put(wave(64, 64))
-        job = running_job(daemon, client, wave(256, 256))
+        job = running_job(client, wave(256, 256))
         queued = client.send("derivative", f=wave(64), axis="x")
         generation = daemon.kill_worker(wait=False)
 
@@ -63,7 +63,7 @@ def test_a_killed_worker(daemon):
 def test_a_worker_killed_again_and_again(daemon):
     with Client(daemon.path) as client:
         for _ in range(8):
-            generation = daemon.kill_worker()
+            daemon.kill_worker()
             assert_serves(client)
 
 
@@ -222,9 +222,8 @@ def test_a_front_that_was_stopped_holds_nothing_against_its_worker(daemon):
     with Client(daemon.path) as client:
         field = client.put(wave(64))
         device = daemon.device()
-        os.kill(daemon.pid, signal.SIGSTOP)
-        time.sleep(7)  # longer than a worker may be silent
-        os.kill(daemon.pid, signal.SIGCONT)
+        with stopped(daemon.pid):
+            time.sleep(7)  # longer than a worker may be silent
         for _ in range(3):  # and some beats after it
             time.sleep(0.5)
             assert_serves(client)
@@ -233,8 +232,7 @@ def test_a_front_that_was_stopped_holds_nothing_against_its_worker(daemon):
 
 
 def is_stopped(device):
-    with open(f"/proc/{device['pid']}/stat") as stat:
-        return stat.read().rsplit(")", 1)[1].split()[0] == "T"
+    return process_status(device["pid"], "State") == "T"
 
 
 def given_up(client, how, method, **params):
@@ -276,7 +274,7 @@ def test_a_job_is_given_up_at_its_time_though_its_worker_hangs(daemon, how, code
 
 def test_a_job_is_given_up_while_it_runs_though_its_worker_hangs_for_good(daemon):
     with Client(daemon.path) as client:
-        job = running_job(daemon, client, wave(64, 64))
+        job = running_job(client, wave(64, 64))
         device = stop_worker(daemon)
         client.cancel(job)
         assert is_stopped(device)
@@ -305,7 +303,7 @@ def test_a_region_that_a_job_given_up_may_write_is_held(daemon):
 
 def test_workers_that_die_at_once_are_not_started_at_once(daemon):
     for _ in range(4):
-        generation = daemon.kill_worker()
+        daemon.kill_worker()
     waits = [int(ms) for ms in re.findall(r"next worker in (\d+) ms", daemon.log())]
     assert waits == sorted(waits) and len(waits) == 4, waits
     assert waits[-1] == 8 * waits[0]
@@ -314,7 +312,7 @@ def test_workers_that_die_at_once_are_not_started_at_once(daemon):
 def test_a_hang_up_cancels_a_long_job(daemon):
     before = settled(daemon)
     client = daemon.client()
-    running_job(daemon, client, wave(512, 512))
+    running_job(client, wave(512, 512))
     queued = client.send("diffusion", f=wave(512, 512), **ENDLESS)
     assert queued not in client.replies
     client.close()
@@ -327,7 +325,7 @@ def test_a_field_left_half_written_says_so(daemon):
     with Client(daemon.path) as client:
         field = client.put(f)
         writer = daemon.client()
-        running_job(daemon, writer, {"field": field}, out={"field": field})
+        running_job(writer, {"field": field}, out={"field": field})
         waiting = client.send("get", field=field)
         writer.close()
         for job in (waiting, client.send("get", field=field), client.send("laplacian", f={"field": field})):
@@ -342,7 +340,7 @@ def torn_field(daemon, client, f):
     """A resident field whose writer was stopped half-way."""
     field = client.put(f)
     writer = daemon.client()
-    running_job(daemon, writer, {"field": field}, out={"field": field})
+    running_job(writer, {"field": field}, out={"field": field})
     writer.close()
     eventually(lambda: client.outcome(client.send("get", field=field))[0], "a field half written")
     return field
@@ -354,7 +352,7 @@ def test_many_jobs_that_wait_for_a_field_left_half_written():
     with Daemon("--max-jobs", 2 * count) as daemon, Client(daemon.path) as client:
         field = client.put(wave(64, 64))
         writer = daemon.client()
-        running_job(daemon, writer, {"field": field}, out={"field": field})
+        running_job(writer, {"field": field}, out={"field": field})
         client.send_bytes(b"".join(request_bytes(i, "get", {"field": field}) for i in range(count)))
         eventually(lambda: jobs_under_way(daemon.stats()) == count + 1, "all are accepted")
         writer.close()
@@ -376,11 +374,10 @@ def test_a_hang_up_seen_while_one_job_lets_another_go(daemon):
             for _ in range(3):
                 other.send(method, **params)
             eventually(lambda: jobs_under_way(daemon.stats()) == 4, "all are accepted")
-            os.kill(daemon.pid, signal.SIGSTOP)
-            os.kill(device["pid"], signal.SIGCONT)
-            time.sleep(0.5)  # the job ends before its client hangs up, and the front sees both at once
-            other.close()
-            os.kill(daemon.pid, signal.SIGCONT)
+            with stopped(daemon.pid):
+                os.kill(device["pid"], signal.SIGCONT)
+                time.sleep(0.5)  # the job ends before its client hangs up, and the front sees both at once
+                other.close()
             eventually(lambda: settled(daemon) == before, "no job, no bytes")
         client.free(torn, whole)
 
@@ -392,18 +389,17 @@ def test_a_hang_up_seen_while_a_field_is_found_half_written(daemon):
         field = client.put(f)
         before = settled(daemon)
         writer, other = Client(daemon.path), Client(daemon.path)
-        running_job(daemon, writer, {"field": field}, out={"field": field})
+        running_job(writer, {"field": field}, out={"field": field})
         device = stop_worker(daemon)
         for _ in range(3):
             other.send("get", field=field)
         eventually(lambda: jobs_under_way(daemon.stats()) == 4, "all are accepted")
         writer.close()
         eventually(lambda: daemon.stats()["connections"] == 3, "its hang-up was seen")
-        os.kill(daemon.pid, signal.SIGSTOP)
-        os.kill(device["pid"], signal.SIGCONT)
-        time.sleep(0.5)
-        other.close()
-        os.kill(daemon.pid, signal.SIGCONT)
+        with stopped(daemon.pid):
+            os.kill(device["pid"], signal.SIGCONT)
+            time.sleep(0.5)
+            other.close()
         eventually(lambda: settled(daemon) == before, "no job, no bytes")
         client.free(field)
 
@@ -415,7 +411,7 @@ def test_a_hang_up_lets_jobs_go_that_go_with_it(daemon):
         busy, held, torn = client.put(f), client.put(f), torn_field(daemon, client, f)
         before = settled(daemon)
         writer = Client(daemon.path)
-        running_job(daemon, writer, {"field": busy}, out={"field": busy})
+        running_job(writer, {"field": busy}, out={"field": busy})
         for place in (held, torn):
             other = Client(daemon.path)
             other.send("laplacian", f={"field": busy}, out={"field": place})
@@ -435,7 +431,7 @@ def test_a_hang_up_leaves_the_users_other_jobs_alone(daemon):
     f = wave(256, 256, dtype="<f8")
     with Client(daemon.path) as other:
         client = daemon.client()
-        running_job(daemon, client, wave(512, 512))
+        running_job(client, wave(512, 512))
         job = other.send("diffusion", f=f, steps=500, dt=0.05)
         client.close()
         numpy.testing.assert_allclose(other.recv(job)["out"], diffusion(f, 500, 0.05), atol=1e-9)
@@ -460,7 +456,7 @@ def test_progress(daemon):
 def test_a_busy_device_does_not_hold_up_the_front(daemon):
     """Requests that need no device are answered while a job runs on it."""
     client = daemon.client()
-    running_job(daemon, client, wave(256, 256))
+    running_job(client, wave(256, 256))
     with Client(daemon.path) as other:
         other.call("ping")
         assert jobs_under_way(other.call("stats")) == 1

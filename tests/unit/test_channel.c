@@ -1,5 +1,6 @@
 /* The channel over a real socketpair: complete messages with their descriptors, kept in order when
  * the socket is full, and checks of everything that the other end sends. */
+#include "base/rights.h"
 #include "gpu/worker/channel.h"
 #include "tests/unit/unit.h"
 
@@ -244,20 +245,9 @@ TEST(test_a_descriptor_of_another_size_is_closed, setup, teardown)
     struct channel_message received;
     uint8_t bytes[HEAD_BYTES - 1] = {0};
     struct iovec part = {.iov_base = bytes, .iov_len = sizeof bytes};
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {{0}};
-    struct msghdr header = {.msg_iov = &part,
-                            .msg_iovlen = 1,
-                            .msg_control = &control,
-                            .msg_controllen = sizeof control};
     int pipes[2], descriptor;
     assert_int_equal(pipe(pipes), 0);
-    *CMSG_FIRSTHDR(&header) = (struct cmsghdr){
-        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-    memcpy(CMSG_DATA(CMSG_FIRSTHDR(&header)), &pipes[1], sizeof(int));
-    assert_int_equal(sendmsg(ends[0], &header, 0), sizeof bytes);
+    assert_int_equal(rights_send(ends[0], &part, 1, pipes[1]), sizeof bytes);
     close(pipes[1]);
     assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_BROKEN);
     assert_int_equal(descriptor, -1);

@@ -92,12 +92,9 @@ static void script_list_of_bins(struct scripted *s)
         msgpack_packer *packer = scripted_out(s, id, &type);
         s->buffer.size -= 3; /* a list takes the place of its one bin's header, c5 and 2 bytes */
         msgpack_pack_array(packer, 7);
-        for (size_t b = 0, at = 0; b < 7; b++) {
+        for (size_t b = 0, at = 0; b < 7; at += bins[b++]) {
             msgpack_pack_bin(packer, bins[b]);
-            for (size_t end_at = at + bins[b]; at < end_at; at++) {
-                const char byte = (char)scripted_byte(id, at);
-                msgpack_sbuffer_write(&s->buffer, &byte, 1);
-            }
+            scripted_write_bytes(s, id, at, bins[b]);
         }
         scripted_flush(s);
     }
@@ -128,10 +125,7 @@ static void script_vectors(struct scripted *s)
             const char axis[] = {order[k], '\0'};
             reply_write_str(packer, axis);
             array_write_header(packer, &type);
-            for (size_t i = 0; i < type.bytes; i++) {
-                const char byte = (char)scripted_byte(id + (uint64_t)axis[0], i);
-                msgpack_sbuffer_write(&s->buffer, &byte, 1);
-            }
+            scripted_write_bytes(s, id + (uint64_t)axis[0], 0, type.bytes);
         }
         scripted_flush(s);
     }

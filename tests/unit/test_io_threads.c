@@ -1,4 +1,5 @@
 /* I/O threads transfer their payload, report the outcome on the loop, and leave nothing behind. */
+#include "base/rights.h"
 #include "server/io/io_threads.h"
 #include "tests/unit/unit.h"
 
@@ -163,21 +164,8 @@ TEST(descriptors_come_along, open_io_threads, close_io_threads)
 {
     struct pair *pair = &pairs[0];
     const int descriptor = open("/dev/null", O_RDONLY);
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof descriptor)];
-    } control = {0};
     struct iovec piece = {pair->sent, LEAST};
-    struct msghdr message = {.msg_iov = &piece,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof descriptor);
-    memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-    assert_int_equal(sendmsg(pair->far, &message, 0), LEAST);
+    assert_int_equal(rights_send(pair->far, &piece, 1, descriptor), LEAST);
     assert_true(receive(pair, pair->received, LEAST));
     wait_for(pair, 1);
     assert_true(pair->passed.descriptor >= 0);

@@ -318,16 +318,6 @@ TEST(counts_are_limited_in_all)
     assert_int_equal(outcome->last, SPLITTER_ERROR);
     assert_int_equal(outcome->payloads, LIMIT_PAYLOADS);
     free(outcome);
-    /* Control bytes: 20 strings of 4 KiB − 1 as list elements. */
-    msgpack_sbuffer buffer = notation("[$4095,$4095,$4095,$4095,$4095,$4095,$4095,$4095,$4095,"
-                                      "$4095,$4095,$4095,$4095,$4095,$4095,$4095,$4095]");
-    refused(buffer.data, buffer.size, "64 KiB");
-    msgpack_sbuffer_destroy(&buffer);
-    /* Exactly 4,096 elements pass. */
-    uint8_t many[3 + 4095] = {0xdc, 0x0f, 0xff};
-    outcome = split(many, sizeof many, sizeof many, 1);
-    assert_int_equal(outcome->messages, 1);
-    free(outcome);
 }
 
 /* 64 KiB beside the payloads are accepted, and one byte more is not: strings of 4,095 bytes with

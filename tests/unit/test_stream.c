@@ -2,8 +2,6 @@
 #include "gpu/bridge/stream.h"
 #include "tests/unit/unit.h"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -14,19 +14,8 @@ static void send_run(const struct channel_run *run, uint16_t version, uint32_t s
         .bytes = said_bytes, .version = version, .type = CHANNEL_RUN, .u.run = *run};
     struct iovec pieces[] = {{&message, CHANNEL_RUN_BYTES},
                              {(void *)(uintptr_t)behind, behind_bytes}};
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {{0}};
-    struct msghdr header = {.msg_iov = pieces, .msg_iovlen = 2};
-    if (descriptor >= 0) {
-        header.msg_control = control.bytes;
-        header.msg_controllen = sizeof control.bytes;
-        *CMSG_FIRSTHDR(&header) = (struct cmsghdr){
-            .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&header)), &descriptor, sizeof descriptor);
-    }
-    assert_int_equal(sendmsg(front.socket, &header, 0), CHANNEL_RUN_BYTES + behind_bytes);
+    assert_int_equal(rights_send(front.socket, pieces, 2, descriptor),
+                     CHANNEL_RUN_BYTES + behind_bytes);
 }
 
 /* A valid RUN, of a job with one probe. */
