@@ -70,8 +70,8 @@ def test_sigterm_finishes_what_runs_and_answers_the_rest():
         client = daemon.client()
         job, expected = lasting_job(client)
         running = client.send("diffusion", **job)
-        client.await_note()
         queued = [client.send("diffusion", f=wave(256, 256), steps=2000, dt=0.05) for _ in range(5)]
+        client.await_note()
         with Client(daemon.path) as other:
             eventually(lambda: jobs_under_way(other.call("stats")) == 6, "six jobs accepted")
         daemon.process.send_signal(signal.SIGTERM)
