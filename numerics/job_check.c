@@ -24,12 +24,22 @@ static bool diffuses_evenly(const struct job *job)
     return job->operator_id == OPERATOR_DIFFUSION && !job->more.coefficient;
 }
 
+static bool has_curvature(const struct job *job, int axis)
+{
+    return job->boundary[axis][SIDE_LOW].kind == BOUNDARY_CURVATURE ||
+           job->boundary[axis][SIDE_HIGH].kind == BOUNDARY_CURVATURE;
+}
+
 struct job_range job_spacings(const struct job *job)
 {
     const int order = job_order(job);
     const double most = most_of(diffuses_evenly(job) ? DTYPE_F64 : (enum dtype)job->dtype);
     const double high = pow(most, 1.0 / (order > 1 ? order : 1));
-    return (struct job_range){1 / high, high};
+    struct job_range range = {1 / high, high};
+    for (int a = 0; a < job->axes && order == 0;
+         a++) /* by whose square a curvature is multiplied */
+        range.high = has_curvature(job, a) ? sqrt(most) : range.high;
+    return range;
 }
 
 bool job_check_order(int64_t order, struct failure *failure)
@@ -270,11 +280,13 @@ static bool check_time_step(const struct job *job, struct failure *failure)
             job->dt, dt_max);
     for (int a = 0; a < job->axes; a++) {
         const double h = job->spacing[a], most = most_of((enum dtype)job->dtype);
-        const double weight = fmax(job->dt, job->diffusivity[a] * job->dt / h / h);
+        const double of_curvature = has_curvature(job, a) ? job->diffusivity[a] * job->dt : 0;
+        const double weight =
+            fmax(job->dt, fmax(of_curvature, job->diffusivity[a] * job->dt / h / h));
         if (!(weight <= most))
             return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "dt", weight, most,
-                                     "dt and diffusivity dt/h² must be at most %.3g; along %s it "
-                                     "is %.6g",
+                                     "dt, diffusivity dt/h² and, beside a curvature, diffusivity "
+                                     "dt must be at most %.3g; along %s it is %.6g",
                                      most, axis_name((enum axis)a), weight);
     }
     return true;

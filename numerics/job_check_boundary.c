@@ -3,6 +3,7 @@
 
 #include "numerics/job_weights.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 
@@ -85,12 +86,13 @@ bool job_check_adi_side(const struct job *job, int axis, int side, struct failur
 }
 
 /* One number of a boundary: the number, where it comes from, and what the kind has. */
-static bool check_number(double number, int from, bool has, bool may_be_array, const char *place,
-                         struct failure *failure)
+static bool check_number(const struct job *job, double number, int from, bool has,
+                         bool may_be_array, const char *place, struct failure *failure)
 {
-    if (!isfinite(number))
+    if (!isfinite(rounded(number, job->dtype)))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                           "the number of a boundary must be finite; got %g", number);
+                           "the number of a boundary must be finite in the type of f; got %g",
+                           number);
     if (from >= NUMBER_KINDS || (from && !(has && may_be_array)))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
                            "this boundary has no array over the face");
@@ -135,9 +137,9 @@ static bool check_side(const struct job *job, int axis, int side, struct failure
     const char *refusal = refusal_of(refusals, sizeof refusals / sizeof *refusals, job, boundary);
     if (refusal)
         return failure_set(failure, STATUS_UNSUPPORTED, place, "%s", refusal);
-    return check_number(boundary->value, boundary->value_array, traits->has & BOUNDARY_HAS_VALUE,
-                        has_place, place, failure) &&
-           check_number(job->more.constant[axis][side], boundary->constant_array, has_constant,
+    return check_number(job, boundary->value, boundary->value_array,
+                        traits->has & BOUNDARY_HAS_VALUE, has_place, place, failure) &&
+           check_number(job, job->more.constant[axis][side], boundary->constant_array, has_constant,
                         has_place, place, failure);
 }
 
@@ -159,8 +161,9 @@ static bool check_mixed(const struct job *job, int axis, int side, struct failur
     rows.side[!side] = (struct weights_side){.kind = WEIGHTS_HALO}; /* the row is of one side */
     if (!weights_face(&rows, job_face_order(job), job->accuracy, side, &face))
         return true; /* it is not read: no row has data of that side */
-    const double limit = -1 / (double)face.data[side];
-    if (boundary->value > limit)
+    const double e = (double)face.data[side], limit = -1 / e;
+    const double least = 4 * (job->dtype == DTYPE_F32 ? FLT_EPSILON : DBL_EPSILON);
+    if (1 + e * boundary->value > least) /* so that it is above 0 where both are rounded, too */
         return true;
     return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, job_side_place(axis, side),
                              boundary->value, limit,

@@ -1,6 +1,7 @@
 /* What a job may ask for of its steps in time: scheme, source and probes. */
 #include "base/limits.h"
 #include "numerics/job_check.h"
+#include "numerics/job_weights.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -23,7 +24,7 @@ static bool check_adi(const struct job *job, struct failure *failure)
             if (!job_check_adi_side(job, a, side, failure))
                 return false;
         const double weight = job->diffusivity[a] * job->dt / job->spacing[a] / job->spacing[a] / 2;
-        if (job->n[a] > LONG_LINE && !(weight <= LONG_LINE_WEIGHT))
+        if (job->n[a] > LONG_LINE && !job->more.coefficient && !(weight <= LONG_LINE_WEIGHT))
             return failure_set_limit(
                 failure, STATUS_TOO_LARGE, "dt", job->dt, job->dt * (LONG_LINE_WEIGHT / weight),
                 "scheme adi takes lines of more than %" PRIu64
@@ -55,8 +56,9 @@ bool job_check_scheme(const struct job *job, struct failure *failure)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "scheme",
                            "no scheme has the number %d", more->scheme);
     if (more->source > 1 || (more->source && more->source_value != 0) ||
-        !isfinite(more->source_value))
+        !isfinite(rounded(more->source_value, job->dtype)))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "source",
-                           "a source is an array or a finite number; got %g", more->source_value);
+                           "a source is an array or a number that is finite in its type; got %g",
+                           more->source_value);
     return check_probes(job, failure) && (more->scheme != SCHEME_ADI || check_adi(job, failure));
 }

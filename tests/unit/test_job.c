@@ -254,6 +254,14 @@ TEST(boundaries_have_the_numbers_of_their_kind)
     accepted(&job);
     job.boundary[AXIS_X][SIDE_HIGH].value = failure.limit;
     refused(&job, STATUS_INVALID_ARGUMENT, "boundary x+");
+    job.boundary[AXIS_X][SIDE_HIGH].value = failure.limit * (1 - 0x1p-23); /* 0, rounded */
+    refused(&job, STATUS_INVALID_ARGUMENT, "boundary x+");
+    job.boundary[AXIS_X][SIDE_HIGH].value = failure.limit * (1 - 0x1p-20);
+    accepted(&job);
+    job.boundary[AXIS_X][SIDE_HIGH].value = 1e39; /* no number of float32 */
+    refused(&job, STATUS_INVALID_ARGUMENT, "boundary x+");
+    job.boundary[AXIS_X][SIDE_HIGH].value = 1e38;
+    accepted(&job);
 }
 
 TEST(a_step_over_the_stability_limit_needs_leave)
@@ -333,6 +341,28 @@ TEST(steps_have_their_place)
     accepted(&job);
     job.dt = 0x1p107; /* by which a source is multiplied */
     refused(&job, STATUS_INVALID_ARGUMENT, "dt");
+    /* A curvature is multiplied by diffusivity dt. */
+    job = cube(OPERATOR_DIFFUSION, 2, 64);
+    job.spacing[AXIS_X] = 0x1p60;
+    job.diffusivity[AXIS_X] = 0x1p70;
+    job.diffusivity[AXIS_Y] = job.diffusivity[AXIS_Z] = 0;
+    job.dt = 0x1p40;
+    set_boundary(&job, AXIS_X, BOUNDARY_MIRROR, 0);
+    accepted(&job);
+    set_boundary(&job, AXIS_X, BOUNDARY_CURVATURE, 0);
+    refused(&job, STATUS_INVALID_ARGUMENT, "dt");
+    job.dt = 0x1p30;
+    accepted(&job);
+    /* … and, of an interpolation, by h². */
+    job = cube(OPERATOR_INTERPOLATE, 2, 64);
+    job.more.stagger = STAGGER_FORWARD;
+    set_boundary(&job, AXIS_X, BOUNDARY_CURVATURE, 0);
+    job.spacing[AXIS_X] = 0x1p53;
+    accepted(&job);
+    job.spacing[AXIS_X] = 0x1p54;
+    refused(&job, STATUS_INVALID_ARGUMENT, "spacing x");
+    set_boundary(&job, AXIS_X, BOUNDARY_ONE_SIDED, 0);
+    accepted(&job);
 }
 
 TEST(passes_and_scratch_follow_from_steps_and_values)
@@ -385,12 +415,19 @@ TEST(schemes_have_limits_of_their_own)
     refused(&job, STATUS_TOO_LARGE, "dt");
     job.dt = 0x1p22 * job.spacing[AXIS_X] * job.spacing[AXIS_X] / job.diffusivity[AXIS_X];
     accepted(&job);
+    job.dt *= 2;
+    refused(&job, STATUS_TOO_LARGE, "dt");
+    job.more.coefficient = 1; /* which has no table */
+    job.more.coefficient_max = 1;
+    accepted(&job);
 
     job = cube(OPERATOR_DIFFUSION, 2, 16);
     job.more.scheme = SCHEME_COUNT;
     refused(&job, STATUS_INVALID_ARGUMENT, "scheme");
     job.more.scheme = SCHEME_EULER;
     job.more.source_value = NAN;
+    refused(&job, STATUS_INVALID_ARGUMENT, "source");
+    job.more.source_value = 1e39; /* no number of float32 */
     refused(&job, STATUS_INVALID_ARGUMENT, "source");
     job.more.source_value = 1;
     accepted(&job);
