@@ -17,20 +17,19 @@ import numpy
 import pytest
 
 from faults import NO_THREADS, Faults, needs_preload
-from fdtest import Daemon, Node, Region, eventually, sanitized, wave
+from fdtest import Daemon, Node, Region, eventually, sanitized, stopped, wave
 from test_nodes import LENT, entry, links, lose, processes
 
 
 def test_a_region_is_not_registered_at_a_node_that_has_gone():
     """The answer does not wait for the node, which may never join again."""
     with Daemon(device="n1/host") as daemon, daemon.client() as client:
-        for pid in processes(daemon.nodes["n1"], "fdworker"):
-            os.kill(pid, signal.SIGSTOP)
-        region = Region(4096)
-        registers = region.send_register(client)
-        client.call("info")  # it has been read
-        eventually(lambda: client.call("stats")["user"]["regions"] == 1, "the region's charge")
-        lose(daemon)
+        with stopped(*processes(daemon.nodes["n1"], "fdworker")):
+            region = Region(4096)
+            registers = region.send_register(client)
+            client.call("info")  # it has been read
+            eventually(lambda: client.call("stats")["user"]["regions"] == 1, "the region's charge")
+            lose(daemon)
         error = client.error(registers)
         assert (error.code, error.retryable) == ("DEVICE_LOST", True)
         eventually(lambda: client.call("stats")["user"]["regions"] == 0, "nothing charged")
@@ -171,6 +170,7 @@ def test_a_node_that_is_lost_while_its_worker_starts():
         daemon.join("n1", "host")
         eventually(lambda: entry(daemon)["state"] == "ready", "another one has joined")
         node.kill()
+        os.kill(worker, signal.SIGCONT)
         cable.close()
 
 
