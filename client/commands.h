@@ -16,6 +16,6 @@ void say_results(const struct options *options, const struct fdclient_result *re
 /* An answer that is JSON, laid out for reading unless asked for in one line. False: it is none. */
 bool say_json(const struct options *options, const char *json, struct fdclient_error *error);
 
-/* The answer of `list`, {"fields": [{…}, …]}, as a table: a column for each key of the first, a
- * line for each field; nothing where there is none. */
+/* The fields of `list`, [{…}, …], as a table on standard output: a column for each key of the
+ * first, a line for each field; nothing where there is none. */
 void say_table(const msgpack_object_array *fields);

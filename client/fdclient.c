@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of one reply beside its payload: `list` of 4,096 fields. Memory is taken as it is touched. */
+/* Of one reply beside its payload: many times `list` of 4,096 fields. Memory is taken as it is
+ * touched. */
 enum { REPLY_CONTROL_BYTES = 16 << 20, REPLY_ELEMENTS = 1 << 20 };
 
 struct fdclient *fdclient_open(const char *address, struct fdclient_error *error)

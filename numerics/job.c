@@ -86,7 +86,7 @@ uint64_t job_bytes(const struct job *job)
     return job_points(job) * dtype_element_bytes(job->dtype);
 }
 
-/* Along an axis of one point that is periodic nothing flows. */
+/* Along an axis of one point that is periodic, as those are that are not there, nothing flows. */
 bool job_is_symmetric_split(const struct job *job)
 {
     bool symmetric = job->more.scheme == SCHEME_ADI && job->more.coefficient;

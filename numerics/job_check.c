@@ -36,8 +36,8 @@ struct job_range job_spacings(const struct job *job)
     const double most = most_of(diffuses_evenly(job) ? DTYPE_F64 : (enum dtype)job->dtype);
     const double high = pow(most, 1.0 / (order > 1 ? order : 1));
     struct job_range range = {1 / high, high};
-    for (int a = 0; a < job->axes && order == 0;
-         a++) /* by whose square a curvature is multiplied */
+    /* Of order 0 a curvature is multiplied by h². */
+    for (int a = 0; a < job->axes && order == 0; a++)
         range.high = has_curvature(job, a) ? sqrt(most) : range.high;
     return range;
 }

@@ -474,6 +474,14 @@ class Daemon:
                 return act(client)
         return as_user(uid, visit)
 
+    def client_as(self, uid):
+        """A client of that uid that has connected, though nobody may have accepted it yet. Needs root."""
+        os.seteuid(uid)
+        try:
+            return Client(self.path)
+        finally:
+            os.seteuid(0)
+
     def close_clients(self):
         for client in self.clients:
             client.close()

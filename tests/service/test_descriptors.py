@@ -138,24 +138,15 @@ def test_a_user_who_holds_none_gets_in():
         daemon.as_user(65534, another)
 
 
-def connect_as(daemon, uid):
-    """A client that has connected, though nobody may have accepted it yet."""
-    os.seteuid(uid)
-    try:
-        return Client(daemon.path)
-    finally:
-        os.seteuid(0)
-
-
 @needs_root
 def test_who_comes_when_only_the_reserve_is_left_waits():
     with all_taken() as (daemon, first):
         others = []
         while "nobody can connect until there are more" not in daemon.log():
             assert len(others) < MOST
-            others.append(connect_as(daemon, 60000 + len(others)))
+            others.append(daemon.client_as(60000 + len(others)))
             assert_serves(first)
-        late = connect_as(daemon, 65000)
+        late = daemon.client_as(65000)
         for other in others:
             other.close()
         assert late.call("ping") == {}

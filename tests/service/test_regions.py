@@ -17,7 +17,6 @@ from faults import GO_ON, Faults, needs_preload
 from fdtest import (ONE_DEVICE, Client, Daemon, MiB, Region, descriptors, eventually, lingering_socket, needs_root,
                     on_socket, one_table, request_bytes, sanitized, settled, wave)
 from test_bounds import LINKS, ask
-from test_descriptors import connect_as
 
 OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20", "--mode", "0666")
 
@@ -576,7 +575,7 @@ def test_users_whose_memory_is_slow_to_allocate():
     """However many they are, others register regions and have bounds computed meanwhile."""
     faults = Faults("fdserver", hang="/memfd:slow (deleted)")
     with Daemon("--mode", "0666", env=faults.env) as daemon:
-        slow = [(connect_as(daemon, 60001 + i), Region(MiB, name="slow")) for i in range(6)]
+        slow = [(daemon.client_as(60001 + i), Region(MiB, name="slow")) for i in range(6)]
         for client, region in slow:
             region.send_register(client)
         eventually(lambda: daemon.stats()["totals"]["region_bytes"] == len(slow) * MiB, "all of them begun")

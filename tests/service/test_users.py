@@ -8,7 +8,6 @@ import pytest
 from faults import GO_ON, Faults, needs_preload
 from fdtest import (Daemon, MiB, assert_serves, descriptors, eventually, memory_bytes, needs_root, request_bytes,
                     sanitized, wave)
-from test_descriptors import connect_as
 
 pytestmark = needs_root
 
@@ -24,7 +23,7 @@ def pass_one(client, file):
 def crowd(daemon, first, passed=None):
     """Users of the uids from that one on, who each do a job, and leave. Every seventh passes that file, too."""
     for uid in range(first, first + CROWD):
-        with connect_as(daemon, uid) as client:
+        with daemon.client_as(uid) as client:
             assert_serves(client)
             if passed and uid % 7 == 0:
                 pass_one(client, passed)
@@ -36,7 +35,7 @@ def own(client):
 
 def done(daemon, uid):
     """How many jobs the user is known to have done."""
-    with connect_as(daemon, uid) as client:
+    with daemon.client_as(uid) as client:
         return own(client)["done"]
 
 
@@ -47,9 +46,9 @@ def forgotten(daemon, first):
 
 def test_who_holds_nothing_is_forgotten_and_nobody_else():
     with Daemon("--mode", "0666") as daemon, open(os.devnull, "rb") as null:
-        with connect_as(daemon, 40001) as client:
+        with daemon.client_as(40001) as client:
             field = client.put(wave(8))
-        with connect_as(daemon, 40000) as stays:
+        with daemon.client_as(40000) as stays:
             for _ in range(3):
                 assert_serves(stays)
             own(stays)  # its memory is counted as it is served
@@ -58,7 +57,7 @@ def test_who_holds_nothing_is_forgotten_and_nobody_else():
             assert own(stays) == before and before["done"] == 3
             assert daemon.stats()["totals"]["done"] == total + CROWD
         assert forgotten(daemon, 50000)
-        with connect_as(daemon, 40001) as client:
+        with daemon.client_as(40001) as client:
             assert own(client)["done"] == 1, "who has left a field"
             assert (client.get(field) == wave(8)).all()
             client.free(field)
@@ -82,7 +81,7 @@ def test_whose_descriptor_waits_to_be_closed_is_kept(tmp_path):
     faults = Faults("fdserver", hang=hang)
     with Daemon("--mode", "0666", env=faults.env) as daemon:
         before = descriptors(daemon.pid)
-        with open(hang, "rb") as file, connect_as(daemon, 40000) as client:
+        with open(hang, "rb") as file, daemon.client_as(40000) as client:
             assert_serves(client)
             pass_one(client, file)
         crowd(daemon, 50000)
