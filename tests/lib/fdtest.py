@@ -663,14 +663,15 @@ def descriptors(pid):
 
 @contextlib.contextmanager
 def stopped(*pids):
-    """These processes stand still during the block."""
+    """These processes stand still during the block, or until the server has ended them."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:
         for pid in reversed(pids):
-            os.kill(pid, signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 @contextlib.contextmanager

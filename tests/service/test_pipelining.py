@@ -9,7 +9,7 @@ import msgpack
 import numpy
 import pytest
 
-from fdtest import (Client, Daemon, FdError, MiB, assert_serves, derivative, eventually, in_threads, jobs_under_way,
+from fdtest import (ENDLESS, Client, Daemon, FdError, MiB, assert_serves, derivative, eventually, in_threads, jobs_under_way,
                     laplacian, memory_bytes, request_bytes, sanitized, upload_begin, wave)
 
 OPTIONS = ("--staging-bytes", 16 * MiB, "--upload-timeout-s", 2)
@@ -293,15 +293,19 @@ def test_hundreds_of_connections(daemon):
 
 
 def test_too_many_jobs_are_refused_and_the_rest_done():
+    """One reads a field without end, and those that would write the field wait for it."""
     with Daemon("--max-jobs", 8) as daemon, Client(daemon.path) as client:
         f = wave(256, 256)
         field = client.put(f)
-        jobs = [client.send("diffusion", f={"field": field}, steps=200, cfl=0.5) for _ in range(40)]
-        outcomes = [client.outcome(job) for job in jobs]
-        errors = [error for error, _ in outcomes if error]
-        assert errors and len(errors) <= 32
-        assert all(e.code == "QUEUE_FULL" and e.retryable and e.limit == 8 for e in errors)
-        assert client.get(field).tobytes() == f.tobytes()
+        reads = client.send("diffusion", f={"field": field}, **ENDLESS)
+        writes = [client.send("laplacian", f=f, out={"field": field}) for _ in range(40)]
+        for job in writes[7:]:
+            error = client.error(job)
+            assert (error.code, error.retryable, error.limit) == ("QUEUE_FULL", True, 8)
+        client.cancel(reads)
+        for job in writes[:7]:
+            client.recv(job)
+        assert client.get(field).tobytes() == client.out("laplacian", f=f).tobytes()
 
 
 def test_too_many_connections_are_refused_and_the_rest_served():
