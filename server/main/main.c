@@ -31,6 +31,7 @@ struct server {
     bool auto_device; /* --device auto, still looking for GPUs */
     bool listening;
     uint64_t drain_until_ns;
+    uint64_t stop_ns; /* nothing is waited for any more; 0: it drains, or serves */
     bool stopped;
     int exit_status;
     uv_timer_t tick; /* stalls, drain */
@@ -86,7 +87,9 @@ static void drain_tick(struct server *server, uint64_t now_ns)
     }
     if (now_ns < server->drain_until_ns)
         return;
-    if (now_ns > server->drain_until_ns + UINT64_C(2000000000)) {
+    if (!server->stop_ns)
+        server->stop_ns = now_ns + UINT64_C(2000000000);
+    if (now_ns > server->stop_ns) {
         log_warning("%llu jobs were not answered in time",
                     (unsigned long long)server->users.counters.jobs);
         server_stop(server, 0);
