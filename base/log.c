@@ -16,7 +16,7 @@ enum {
     BUFFER_BYTES = 64 << 10,
     LINE_BYTES = 1024, /* of the text; less than PIPE_BUF with all that is around it */
     ROOM_BYTES = 128,  /* kept for the line that says how many there was no room for */
-    FLUSH_MS = 200
+    FLUSH_MS = 1000
 };
 
 static struct {

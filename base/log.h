@@ -24,7 +24,7 @@ enum { LOG_WINDOW_LINES = 20, LOG_WINDOW_S = 5, LOG_SAMPLE_BYTES = 96 };
 /* Begin to write lines up to `level`, as those of `name` ("fdserver"), which is kept. False: there
  * is no thread for it. Until it was called lines are written at once, and waited for. */
 bool log_open(const char *name, enum log_level level);
-/* Wait until all lines are written, for a fifth of a second at most: before the process ends. */
+/* Wait until all lines are written, for a second at most: before the process ends. */
 void log_flush(void);
 
 struct log_cause {
