@@ -251,7 +251,7 @@ def test_the_socket_is_where_clients_look():
 
 def test_probes_succeed_while_the_server_answers():
     with as_in_the_pod() as daemon:
-        assert all(probed(probe, daemon.path) for probe in PROBES)
+        eventually(lambda: all(probed(probe, daemon.path) for probe in PROBES), "answers in time")
         with stopped(daemon.pid):
             assert not any(probed(probe, daemon.path) for probe in PROBES)
     assert not any(probed(probe, daemon.path) for probe in PROBES)

@@ -560,13 +560,22 @@ def test_the_urgent_one_goes_first(client):
     eventually(lambda: client.call("stats")["queue"]["running"] > 0, "a job that runs")
     work = 10 if sanitized() else 1  # so many times as long: a job that takes less than 20 ms would go beside others
     long = dict(steps=2000 // work, cfl=0.5, accuracy=2)
-    usual = {client.send("diffusion", f=wave(128, 128), placement=FIRST, **long) for _ in range(16)}
     f = distribute(client, wave(256 // work + 64, 96, 96))
-    urgent = client.send("diffusion", f=f, steps=14, cfl=0.3, accuracy=2, priority=100)
-    ended = [client.recv_any()[0] for _ in range(17)]
+
+    def comes_first():
+        usual = {client.send("diffusion", f=wave(128, 128), placement=FIRST, **long) for _ in range(16)}
+        urgent = client.send("diffusion", f=f, steps=14, cfl=0.3, accuracy=2, priority=100, out="field")
+        ended = []
+        for _ in range(17):
+            msgid, error, result = client.recv_any()
+            assert error is None
+            ended.append(msgid)
+            if msgid == urgent:
+                client.free(result["out"]["field"])
+        assert set(ended) == usual | {urgent}
+        return ended.index(urgent) < 10  # some of the others may be with the worker each time that it needs a turn
+    assert any(comes_first() for _ in range(3)), "the others may be done where one process is not run for a while"
     client.cancel(running)
-    assert set(ended) == usual | {urgent}
-    assert ended.index(urgent) < 10, "some of the others may be with the worker each time that it needs a turn"
 
 
 def test_a_field_larger_than_a_device_lies_in_subdomains():
@@ -614,13 +623,15 @@ def test_a_member_survives_the_other_in_the_first_round():
             job = client.send("diffusion", f=field, progress=True, boundary="periodic", **ENDLESS | {"steps": 10**7})
             client.await_note()
             client.notifications.clear()
+            begun = time.monotonic()
             with stopped(second):  # it has yet to hear of what follows
                 os.kill(first, signal.SIGKILL)
                 assert client.error(job).code == "DEVICE_LOST"
+            too_long = time.monotonic() - begun > 4  # it is taken for one that hangs
             eventually(lambda: all(d["state"] == "ready" for d in daemon.info()["devices"]), "all workers")
             client.free(field["field"])
             assert client.out("laplacian", f=f, distribute=True).tobytes() == client.out("laplacian", f=f).tobytes()
-            assert daemon.worker_pids()[1] == second
+            assert too_long or daemon.worker_pids()[1] == second
 
 
 def test_arrays_come_to_a_device_whose_worker_is_new():
@@ -642,7 +653,7 @@ def test_arrays_come_to_a_device_whose_worker_is_new():
         for thread in threads:
             thread.start()
         for _ in range(10):
-            os.kill(daemon.worker_pids()[0], signal.SIGKILL)
+            daemon.kill_worker()
             eventually(lambda: all(d["state"] == "ready" for d in daemon.info()["devices"]), "all workers")
             time.sleep(0.2)
         kills.set()

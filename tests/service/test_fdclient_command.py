@@ -408,7 +408,7 @@ def test_ctrl_c_cancels_the_job(daemon, tmp_path):
     cancelled = daemon.stats()["user"]["cancelled"]
     process.send_signal(signal.SIGINT)
     assert_cancelled(process)
-    assert daemon.stats()["user"]["cancelled"] == cancelled + 1
+    eventually(lambda: daemon.stats()["user"]["cancelled"] == cancelled + 1, "its worker has let it go")
     assert sorted(os.listdir(tmp_path)) == ["field.bin"]
 
 
@@ -420,7 +420,7 @@ def test_ctrl_c_before_the_job_is_there(tmp_path):
             eventually(lambda: int(process_status(process.pid, "SigCgt"), 16) >> signal.SIGINT - 1 & 1, "the command to submit")
             process.send_signal(signal.SIGINT)
         assert_cancelled(process)
-        assert daemon.stats()["user"]["cancelled"] == 1
+        eventually(lambda: daemon.stats()["user"]["cancelled"] == 1, "its worker has let it go")
 
 
 def test_ctrl_c_leaves_a_detached_job_alone(tmp_path):
