@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 enum {
@@ -37,6 +38,13 @@ static bool hung_up(const struct connection *connection)
 {
     struct pollfd descriptor = {.fd = connection->socket, .events = 0};
     return poll(&descriptor, 1, 0) == 1 && descriptor.revents & (POLLHUP | POLLERR);
+}
+
+/* Bytes of its client's have come, and it is we who have not read them yet. */
+static bool has_unread(const struct connection *connection)
+{
+    int bytes = 0;
+    return ioctl(connection->socket, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
 static bool may_read(const struct connection *connection)
@@ -297,7 +305,8 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
     if (reading && still_ns > FLUSH_NS)
         upload_flush(&connection->upload);
     if (reading && !splitter_idle(&connection->splitter) &&
-        still_ns > connection->io->config->upload_timeout_s * UINT64_C(1000000000))
+        still_ns > connection->io->config->upload_timeout_s * UINT64_C(1000000000) &&
+        !has_unread(connection))
         message_fail(connection, STATUS_TIMEOUT, "the message stood still half-way for too long");
     /* The last resort: it reads nothing, and what waits for it is in its user's way. */
     if (connection->outbox.blocked && memory_is_over(connection->user) &&
