@@ -35,7 +35,11 @@ def start(program, path, device, *options, **popen):
         options = [*options, "--nodes", address, *cluster]
     process = subprocess.Popen([program, "--listen", f"unix:{path}", "--device", device, *options], **popen)
     process.nodes = []
-    while not os.path.exists(path):
+    def listens():
+        with socket.socket(socket.AF_UNIX) as one:
+            return one.connect_ex(path) == 0
+
+    while not listens():
         if process.poll() is not None:
             raise SystemExit(f"fdserver --device {device} did not start")
         time.sleep(0.01)

@@ -13,6 +13,7 @@ import os
 import pathlib
 import pickle
 import re
+import select
 import shutil
 import signal
 import socket
@@ -659,6 +660,36 @@ def on_socket(daemon):
 
 def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def await_bytes(client):
+    """The first bytes of an answer, which are not read."""
+    assert select.select([client.socket], [], [], PATIENCE_S)[0], "an answer"
+
+
+@contextlib.contextmanager
+def starved(pid):
+    """A process that computes for 2 ms, however long it takes to be given them, and is stopped for 98 ms; for 20 where a
+    sanitizer makes all of it as much slower."""
+    ends, computes = threading.Event(), 0.02 if sanitized() else 0.002
+    clock = ~pid << 3 | 2  # as of clock_getcpuclockid(3)
+
+    def hold():
+        until = time.clock_gettime(clock)
+        while not ends.wait(0.002):
+            if time.clock_gettime(clock) < until:
+                continue
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.098)
+            until = time.clock_gettime(clock) + computes
+            os.kill(pid, signal.SIGCONT)
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
 
 
 @contextlib.contextmanager

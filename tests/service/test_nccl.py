@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import numpy
 import pytest
@@ -110,14 +109,16 @@ def test_workers_that_end_while_they_exchange(fail, exchanges):
             before = exchanges()
             jobs = [client.send("diffusion", f={"field": field}, **params) for _ in range(3)]
             eventually(lambda: exchanges() > before, "they exchange")
+            known = sum(generations(daemon))
             os.kill(processes(daemon.nodes[f"n{1 + i % 2}"], "fdworker")[0], signal.SIGKILL)
             for job in jobs:
                 error, result = client.outcome(job)
                 assert error.code in LOST if error else result["out"].tobytes() == expected
             assert client.get(kept).tobytes() == f.tobytes()  # the other one's
+            eventually(lambda: sum(generations(daemon)) > known, "another worker")
             eventually(lambda: set(states(daemon).values()) == {"ready"}, "all are back")
             client.free(field, kept)
-        assert sum(d["generation"] for d in daemon.info()["devices"][:2]) == 2 + 6
+        assert sum(generations(daemon)) == 2 + 6
 
 
 def test_devices_that_cannot_connect(fail, exchanges):
@@ -152,10 +153,9 @@ def test_exchanges_that_fail(fail, exchanges, how):
         before = exchanges()
         job = client.send("diffusion", f={"field": both}, **params)
         eventually(lambda: exchanges() > before, "they exchange")
-        began = time.monotonic()
         fail(how)
         cross(client, field)
-        assert time.monotonic() - began > (3 if how == "hang" else 0)
+        eventually(lambda: "exchange nothing by NCCL" in daemon.log(), "it is noticed")
         assert client.recv(job)["out"].tobytes() == expected
         before = exchanges()
         fail("never")  # however long the rest takes

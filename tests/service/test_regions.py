@@ -332,7 +332,7 @@ def test_a_flood_of_descriptors(daemon, unchanged):
             client.socket.shutdown(socket.SHUT_WR)
         codes = [answer[2]["code"] for answer in client.closed_by_server()]
         assert set(codes) <= {"INVALID_ARGUMENT"}
-        assert len(codes) == messages or "descriptors faster than they can be closed" in daemon.log()
+        eventually(lambda: len(codes) == messages or "descriptors faster than they can be closed" in daemon.log(), "the reason")
 
 
 def test_operands_from_a_region_beside_many_fields():
@@ -517,7 +517,8 @@ def test_without_memory_for_it_nothing_is_left(daemon, unchanged):
     for _ in range(3):
         regions = [Region(16 * MiB) for _ in range(4)]
         ids = [region.send_register(client) for region in regions]
-        os.kill(daemon.worker_pids()[0], signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # the last round's, whose end is not known yet
+            os.kill(daemon.worker_pids()[0], signal.SIGKILL)
         for region, msgid in zip(regions, ids):
             region.id = client.recv(msgid)["region"]
             assert client.call("unregister", region=region.id) == {}
@@ -534,7 +535,7 @@ def test_regions_are_in_info_and_stats(client):
 
 
 def test_a_draining_server_takes_no_region():
-    with Daemon("--drain-timeout-s", 3) as daemon:
+    with Daemon("--drain-timeout-s", 8) as daemon:
         client = daemon.client()
         f = wave(256, 256)
         job = client.send("diffusion", f=f, steps=10**7, cfl=1)
@@ -554,9 +555,9 @@ def test_a_server_with_few_descriptors():
         client = daemon.client()
         regions = [Region(1) for _ in range(most // 2)]
         ids = [region.register(client) for region in regions]
+        held = descriptors(daemon.pid)
         error = refused(client, regions[0].send_register(client), "OVER_BUDGET")
         assert (error.need, error.limit) == (most // 2 + 1, most // 2)
-        held = descriptors(daemon.pid)
         client.call("unregister", region=ids[0])
         eventually(lambda: descriptors(daemon.pid) < held, "its descriptor closed")  # by another thread
         others = daemon.connect_all()

@@ -3,7 +3,8 @@
 import numpy
 import pytest
 
-from fdtest import Client, Daemon, ENDLESS, ONE_DEVICE, MiB, as_user, derivative, eventually, needs_root, wave
+from fdtest import (Client, Daemon, ENDLESS, ONE_DEVICE, MiB, as_user, await_bytes, derivative, eventually, needs_root,
+                    wave)
 
 OPTIONS = ("--staging-bytes", 16 * MiB, "--mode", "0666")
 DEVICE = ONE_DEVICE
@@ -47,7 +48,7 @@ def test_the_urgent_one_goes_first(client):
     usual = [client.send("diffusion", f=f, **job) for _ in range(12)]
     late = [client.send("diffusion", f=f, priority=-5, **job)]
     urgent = client.send("diffusion", f=f, priority=100, **job)
-    eventually(lambda: queue(client)["queued"] >= 12, "jobs that wait")
+    waiting = queue(client)["queued"]  # 13, and fewer if some were done meanwhile
     assert client.call("cancel", msgid=first) == {"state": "cancelled"}
     order = []
     for _ in range(15):
@@ -56,7 +57,7 @@ def test_the_urgent_one_goes_first(client):
         order.append(msgid)
     order.remove(first)
     # Two may be with the worker already, and change places there.
-    assert order.index(urgent) <= 3, order
+    assert order.index(urgent) <= 16 - waiting, order
     assert order.index(late[0]) >= 11, order
     assert sorted(order) == sorted(usual + late + [urgent])
 
@@ -82,21 +83,21 @@ def test_a_bulk_user_is_not_before_an_interactive_one(daemon, client):
 
 @needs_root
 def test_who_asks_for_more_does_not_get_more(daemon, client):
-    """300 jobs of one user wait when another sends 60 equal ones: neither waits for all jobs of the other."""
+    """900 jobs of one user wait when another sends 60 equal ones: neither waits for all jobs of the other."""
     job = {"f": wave(128, 128), "steps": 400, "cfl": 0.5, "accuracy": 2, "out": "field"}
 
     def work(count):
         with Client(daemon.path) as one:
             jobs = [one.send("diffusion", **job) for _ in range(count)]
             return [one.recv(each)["out"]["field"] for each in jobs]
-    mine = [client.send("diffusion", **job) for _ in range(300)]
+    mine = [client.send("diffusion", **job) for _ in range(900)]
     eventually(lambda: client.call("stats")["user"]["done"] > 20, "some are done")
     with Client(daemon.path) as mine_too:  # asked as soon as the other's are done
         before = mine_too.call("stats")["user"]["done"]
         fields, after = as_user(65534, lambda: (work(60), mine_too.call("stats")["user"]["done"]))
     between = after - before
     assert len(fields) == 60
-    assert between < 200, f"{between} of mine while 60 of the other's were done"
+    assert between < 700, f"{between} of mine while 60 of the other's were done"
     for each in mine:
         client.recv(each)
     daemon.as_user(65534, lambda other: other.free(*fields))
@@ -177,6 +178,7 @@ def test_cancel_an_answer_that_has_not_begun(daemon, client):
     with Client(daemon.path) as watcher:
         begun, behind = (client.send("derivative", f=f, axis="x") for _ in range(2))
         eventually(lambda: queue(watcher)["replying"] == 2, "two results")
+        await_bytes(client)  # of one
         both = [client.send("cancel", msgid=job) for job in (begun, behind)]
         replies = [client.recv_any() for _ in range(4)]
     outcomes = {msgid: (error.code if error else None, result) for msgid, error, result in replies}
@@ -221,7 +223,7 @@ def test_a_job_that_was_detached_outlives_its_connection(daemon, client):
     with Client(daemon.path) as other:
         other.send("diffusion", f={"field": into}, out={"field": into}, detach=True, **job)
         other.send("diffusion", f=f, out="field", detach=True, **job)
-        eventually(lambda: client.call("stats")["user"]["jobs"] == 2, "both are accepted")
+        other.call("ping")  # both are accepted
     eventually(lambda: client.call("stats")["user"]["jobs"] == 0, "both are done")
     fields = [entry["field"] for entry in client.call("list")["fields"]]
     assert len(fields) == 2 and into in fields
@@ -235,7 +237,7 @@ def test_others_end_with_their_connection(daemon, client):
             endless(other)
             other.send("diffusion", f=wave(64, 64), out="field", **ENDLESS)
             other.send("diffusion", f=wave(64, 64), out="field", detach=True, timeout=300_000, **ENDLESS)
-            eventually(lambda: queue(client)["queued"] + queue(client)["running"] == 3, "three jobs")
+            other.call("ping")  # all are accepted
         eventually(lambda: client.call("stats")["user"]["jobs"] == 0, "they are over")
     assert counted(client, story) == {"cancelled": 2, "timed_out": 1}
     assert client.call("list")["fields"] == []

@@ -1,11 +1,12 @@
 """Long jobs in segments: snapshots, the bits of an uninterrupted run, and every early end."""
 
 import signal
+import time
 
 import numpy
 import pytest
 
-from fdtest import Client, Daemon, MiB, Region, assert_charged, eventually, wave
+from fdtest import Client, Daemon, MiB, Region, assert_charged, await_bytes, eventually, wave
 
 OPTIONS = ("--staging-bytes", 16 * MiB)
 
@@ -156,18 +157,17 @@ def test_no_room_for_the_next_field():
         assert len(snapshots(client, msgid)) == 2
 
 
-def begun(daemon, client, shape=LARGE, **params):
+def begun(client, shape=LARGE, **params):
     """A job whose client does not read: it waits with a snapshot half sent, or in its slabs."""
     msgid = client.send("diffusion", f=wave(*shape), steps=10**6, every=1, accuracy=2, cfl=0.5, **params)
-    eventually(lambda: daemon.stats()["queue"]["running"] == 1 and daemon.stats()["staging"]["reply_bytes"] > 0,
-               "a snapshot that is staged")
+    await_bytes(client)
     return msgid
 
 
 @pytest.mark.parametrize("shape", [(1024, 1024), LARGE])
 def test_who_does_not_read_costs_itself(unchanged, daemon, client, shape):
     """The job waits; other users' jobs continue, and it continues when its client reads."""
-    msgid = begun(daemon, client, shape)
+    msgid = begun(client, shape)
     with daemon.client() as other:
         for _ in range(5):
             other.out("laplacian", f=wave(100, 100))
@@ -179,7 +179,7 @@ def test_who_does_not_read_costs_itself(unchanged, daemon, client, shape):
 
 @pytest.mark.parametrize("shape", [(1024, 1024), LARGE])
 def test_cancel_between_segments(unchanged, daemon, client, shape):
-    msgid = begun(daemon, client, shape)
+    msgid = begun(client, shape)
     client.cancel(msgid)
     taken = snapshots(client, msgid)
     assert [step for step, _, _ in taken] == list(range(1, len(taken) + 1))
@@ -190,7 +190,7 @@ def test_no_field_is_left_that_nobody_was_told_of(unchanged, daemon, client):
     """The snapshot that waits behind another answer is already a field; it is freed with the job."""
     large = client.put(wave(*LARGE))
     first = client.send("get", field=large)  # not read until all has been sent
-    eventually(lambda: daemon.stats()["staging"]["reply_bytes"] > 0, "an answer that is staged")
+    await_bytes(client)
     msgid = client.send("diffusion", f=wave(64, 64), steps=100, every=1, snapshot="field", accuracy=2, cfl=0.5)
     with daemon.client() as other:
         eventually(lambda: other.call("stats")["user"]["fields"] == 2, "a snapshot")
@@ -203,13 +203,13 @@ def test_no_field_is_left_that_nobody_was_told_of(unchanged, daemon, client):
 
 
 def test_time_runs_out_between_segments(unchanged, daemon, client):
-    msgid = begun(daemon, client, timeout=2 * 10**6)
+    msgid = begun(client, timeout=2 * 10**6)
     assert client.error(msgid).code == "TIMEOUT"
 
 
 @pytest.mark.parametrize("shape", [(1024, 1024), LARGE])
 def test_hang_up_between_segments(unchanged, daemon, client, shape):
-    begun(daemon, client, shape)
+    begun(client, shape)
     client.close()
     eventually(lambda: daemon.stats()["totals"]["jobs"] == 0, "no job left")
     eventually(lambda: daemon.stats()["totals"]["bytes"] == 0, "the copy of the snapshot to end")
@@ -218,15 +218,15 @@ def test_hang_up_between_segments(unchanged, daemon, client, shape):
 @pytest.mark.parametrize("shape", [(1024, 1024), LARGE])
 def test_the_worker_ends_between_segments(shape):
     with Daemon() as daemon:
-        client = daemon.client()
-        msgid = begun(daemon, client, shape)
+        client, since = daemon.client(), time.monotonic()
+        msgid = begun(client, shape)
         daemon.kill_worker(wait=False)
         try:
             error, _ = client.outcome(msgid)
             assert error.code == "DEVICE_LOST" and error.retryable
             assert client.out("laplacian", f=wave(10, 10)).shape == (10, 10)
         except EOFError:  # a snapshot was half out: nothing can follow
-            assert shape == LARGE
+            assert shape == LARGE or time.monotonic() - since > 1, "a small one is staged whole, and kept for a second"
         eventually(lambda: daemon.stats()["totals"]["jobs"] == 0, "no job left")
         eventually(daemon.answers, "another worker")
         assert daemon.stats()["totals"]["bytes"] == 0
@@ -239,7 +239,7 @@ def test_a_detached_one_goes_on_without_snapshots(unchanged, daemon, client):
         expected = reader.out("diffusion", f=f, steps=50, accuracy=2, cfl=0.5)
     client.send("diffusion", f={"field": field}, out={"field": field}, steps=50, every=1, accuracy=2, cfl=0.5,
                 detach=True)
-    eventually(lambda: daemon.stats()["staging"]["reply_bytes"] > 0, "a snapshot that is staged")
+    await_bytes(client)
     client.close()
     with daemon.client() as other:
         assert numpy.array_equal(other.get(field), expected)
@@ -249,7 +249,7 @@ def test_a_field_that_was_written_half_way_is_lost(unchanged, daemon, client):
     field = client.put(wave(1024, 1024))
     place = {"field": field}
     msgid = client.send("diffusion", f=place, out=place, steps=10**6, every=1, accuracy=2, cfl=0.5)
-    eventually(lambda: daemon.stats()["staging"]["reply_bytes"] > 0, "a snapshot that is staged")
+    await_bytes(client)
     client.cancel(msgid)
     assert client.refused("laplacian", f=place).code == "FIELD_LOST"
 
@@ -257,7 +257,7 @@ def test_a_field_that_was_written_half_way_is_lost(unchanged, daemon, client):
 def test_drain_between_segments():
     with Daemon("--drain-timeout-s", 1) as daemon:
         client = daemon.client()
-        msgid = begun(daemon, client)
+        msgid = begun(client)
         daemon.process.send_signal(signal.SIGTERM)
         messages = client.closed_by_server()
         assert daemon.wait() == 0
@@ -272,7 +272,7 @@ def test_drain_where_another_waits_for_its_field():
         large, field = client.put(wave(*LARGE)), client.put(wave(64, 64))
         place = {"field": field}
         client.send("get", field=large)  # not read: nothing else goes out behind it
-        eventually(lambda: daemon.stats()["staging"]["reply_bytes"] > 0, "an answer that is staged")
+        await_bytes(client)
         client.send("diffusion", f=place, out=place, steps=100, every=1, accuracy=2, cfl=0.5)
         eventually(lambda: daemon.stats()["queue"]["running"] == 1, "a job that has begun")
         got = other.send("get", field=field)

@@ -1,5 +1,6 @@
 """A worker may die at any time; long jobs report progress, and end when their client disconnects."""
 
+import contextlib
 import os
 import re
 import signal
@@ -90,6 +91,7 @@ def test_a_worker_killed_while_many_send_and_receive(daemon):
         while not ended.is_set():
             try:
                 with Client(daemon.path) as client:
+                    begun = time.monotonic()
                     for job in [client.send("laplacian", f=array) for _ in range(2)]:
                         error, result = client.outcome(job)
                         if error:
@@ -97,7 +99,7 @@ def test_a_worker_killed_while_many_send_and_receive(daemon):
                         elif array is f:
                             numpy.testing.assert_allclose(result["out"], expected, atol=1e-4)
             except (EOFError, ConnectionError):
-                assert array is not f, "it is staged whole"
+                assert array is not f or time.monotonic() - begun > 1, "it is staged whole, and kept for a second"
 
     def kill():
         try:
@@ -114,11 +116,16 @@ def test_a_worker_killed_while_many_send_and_receive(daemon):
 
 def test_a_worker_killed_with_a_small_reply_outstanding(daemon):
     """A result of up to 8 MiB is staged completely before its header is sent: no connection is closed."""
-    client = daemon.client()
+    client, begun = daemon.client(), time.monotonic()
     jobs = [client.send("derivative", f=wave(64, 64, 64), axis="x") for _ in range(12)]
     generation = daemon.kill_worker(wait=False)
     for job in jobs:
-        error, result = client.outcome(job)
+        try:
+            error, result = client.outcome(job)
+        except EOFError:
+            assert time.monotonic() - begun > 1, "unread replies are kept for a second"
+            client = daemon.client()
+            break
         if error:
             assert error.code == "DEVICE_LOST" and error.retryable
         else:
@@ -137,7 +144,8 @@ def stop_worker(daemon):
 
 
 def end_stopped_worker(daemon, device):
-    os.kill(device["pid"], signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(device["pid"], signal.SIGKILL)
     daemon.await_worker(device["generation"])
 
 
@@ -175,7 +183,7 @@ def test_a_staged_reply_outlives_its_worker_or_says_so(daemon):
         field = client.put(wave(64, 64, 64))
         device = daemon.device()
         jobs = [client.send("get", field=field) for _ in range(20)]
-        eventually(lambda: daemon.stats()["staging"]["reply_bytes"] >= 4 << 20, "staged replies")
+        eventually(lambda: daemon.stats()["queue"]["replying"] == 20, "replies")
         os.kill(device["pid"], signal.SIGKILL)
         daemon.await_worker(device["generation"])
         time.sleep(2.5)  # past the second after which unread staged bytes make room for others
@@ -304,8 +312,12 @@ def test_a_region_that_a_job_given_up_may_write_is_held(daemon):
 def test_workers_that_die_at_once_are_not_started_at_once(daemon):
     for _ in range(4):
         daemon.kill_worker()
-    waits = [int(ms) for ms in re.findall(r"next worker in (\d+) ms", daemon.log())]
-    assert waits == sorted(waits) and len(waits) == 4, waits
+
+    def said():
+        return re.findall(r"next worker in (\d+) ms", daemon.log())
+    eventually(lambda: len(said()) == 4, "four waits in the log")
+    waits = [int(ms) for ms in said()]
+    assert waits == sorted(waits)
     assert waits[-1] == 8 * waits[0]
 
 
@@ -480,8 +492,9 @@ def test_a_cancelled_put_leaves_nothing(daemon):
     for _ in range(5):
         client.send("put", f=wave(512, 512))
     client.close()
-    with Client(daemon.path) as other:
-        eventually(lambda: jobs_under_way(other.call("stats")) == 0, "idle")
-        # A put that was complete is acknowledged work: it may stay, and is listed then.
-        other.free(*(entry["field"] for entry in other.call("list")["fields"]))
-    eventually(lambda: settled(daemon) == before, "as before")
+
+    def is_clean():
+        with Client(daemon.path) as other:  # a put that was complete is acknowledged work: it is listed
+            other.free(*(entry["field"] for entry in other.call("list")["fields"]))
+        return settled(daemon) == before
+    eventually(is_clean, "as before")

@@ -131,6 +131,15 @@ static void end_put(struct stream *stream, uint8_t value, size_t bytes)
     free(values);
 }
 
+/* Half of its bytes, of which all whole records lie there. */
+static void begin_half(struct stream *stream, uint64_t tag, uint8_t value)
+{
+    const int whole = PUT_BYTES / 2 / STREAM_RECORD_BYTES * STREAM_RECORD_BYTES;
+    begin_put(stream, tag, value, PUT_BYTES / 2);
+    while (((const volatile uint8_t *)mailbox)[whole - 1] != value)
+        usleep(1000);
+}
+
 static void assert_holds(uint8_t value)
 {
     for (int i = 0; i < PUT_BYTES; i++)
@@ -140,7 +149,7 @@ static void assert_holds(uint8_t value)
 TEST(test_bytes_that_come_late_are_not_written)
 {
     struct stream early, late, next;
-    begin_put(&late, 7, 'l', PUT_BYTES / 2);
+    begin_half(&late, 7, 'l');
     begin_put(&next, 8, 'n', PUT_BYTES);
     assert_true(is_answered(&next));
     end_put(&late, 'l', PUT_BYTES / 2);
@@ -152,7 +161,7 @@ TEST(test_bytes_that_come_late_are_not_written)
     stream_close(&early);
     stream_close(&late);
     /* Nor after the worker's own copies to the place. */
-    begin_put(&late, 9, 'l', PUT_BYTES / 2);
+    begin_half(&late, 9, 'l');
     const struct channel_message own = {.type = CHANNEL_DOWNLOAD,
                                         .u.copy = {.region = REGION, .bytes = 10, .tag = 10}};
     peers_note(&own);

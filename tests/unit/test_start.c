@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HELD_S = 2 };
-
 static void rest(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
@@ -24,21 +22,25 @@ static pid_t fork_and_be_held(void)
 
 TEST(test_a_process_that_is_held_in_the_kernel, NULL, NULL)
 {
+    int ends[2];
+    char byte = 0;
+    assert_int_equal(pipe(ends), 0);
     const pid_t pid = fork();
     if (pid == 0) {
-        if (fork_and_be_held() == 0) {
-            sleep(HELD_S);
-            _exit(0);
-        }
+        if (fork_and_be_held() == 0)
+            _exit(read(ends[0], &byte, 1) != 1);
         pause();
     }
     assert_true(pid > 0);
     assert_false(start_is_held(getpid()));
     while (!start_is_held(pid))
         rest();
+    assert_int_equal(write(ends[1], &byte, 1), 1);
     while (start_is_held(pid))
         rest();
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_false(start_is_held(pid));
+    close(ends[0]);
+    close(ends[1]);
 }
