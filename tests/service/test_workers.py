@@ -203,7 +203,11 @@ def test_a_worker_that_hangs_is_replaced(daemon):
         field = client.put(wave(64))
         device = stop_worker(daemon)
         job = client.send("derivative", f=wave(64), axis="x")
-        eventually(lambda: other.call("info")["devices"][0]["state"] == "stalled", "stalled")
+
+        def is_stalled():
+            now = other.call("info")["devices"][0]
+            return now["state"] == "stalled" or now["generation"] > device["generation"]  # which does not last
+        eventually(is_stalled, "stalled")
         error, _ = client.outcome(job)
         assert error.code == "DEVICE_LOST" and error.retryable
         daemon.await_worker(device["generation"])
