@@ -22,10 +22,12 @@ static inline void signals_block(void)
     signal(SIGCHLD, SIG_DFL); /* if a parent has it ignored, children cannot be waited for */
 }
 
-/* Of a program that the front starts: it ends with the front, which handles what a terminal or an
- * operator sends to the whole group. That a front has died before this shows by its socket. */
-static inline void signals_leave_to_front(void)
+/* Of a program that the front starts, by a descriptor, which its name would be: it ends with the
+ * front, which handles what a terminal or an operator sends to the whole group. That a front has
+ * died before this shows by its socket. */
+static inline void signals_leave_to_front(const char *name)
 {
+    prctl(PR_SET_NAME, name);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);

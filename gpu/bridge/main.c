@@ -166,7 +166,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(CHANNEL_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
-    signals_leave_to_front();
+    signals_leave_to_front("fdbridge");
     snprintf(name, sizeof name, "fdbridge %s", argv[1]);
     if (!log_open(name, level ? (enum log_level)atoi(level) : LOG_LEVEL_INFO))
         log_fatal(EXIT_USAGE, "no thread for the log");

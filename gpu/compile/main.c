@@ -2,7 +2,8 @@
  * (compiler.h). What it compiles is made of integers that it has checked; still it locks itself in
  * before the first of them comes, and runs when nothing else wants the core.
  *
- * Ways to end: 0, the socket closed; 1, it could not lock itself in; 2, started wrongly. */
+ * Ways to end: 0, the socket closed; 1, it could not lock itself in; 2, started wrongly; 3, NVRTC
+ * compiled nothing, maybe for want of memory. */
 #include "base/signals.h"
 #include "gpu/compile/compiler.h"
 #include "gpu/compile/nvrtc.h"
@@ -16,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { EXIT_SANDBOX = 1, EXIT_USAGE = 2, NICE = 10, WARM_ARCHITECTURE = 80 };
+enum { EXIT_SANDBOX = 1, EXIT_USAGE = 2, EXIT_WARM = 3, NICE = 10, WARM_ARCHITECTURE = 80 };
 
 static char text[KERNEL_SOURCE_BYTES];
 
@@ -91,12 +92,14 @@ int main(int argc, char **argv)
                 COMPILER_DESCRIPTOR);
         return EXIT_USAGE;
     }
-    signals_leave_to_front();
+    signals_leave_to_front("fdcompile");
     setpriority(PRIO_PROCESS, 0, NICE);
     struct compiler_hello hello = {0};
     hello.nvrtc = nvrtc_open(hello.text, sizeof hello.text);
-    if (hello.nvrtc && !warm_up(hello.text, sizeof hello.text))
-        hello.nvrtc = 0;
+    if (hello.nvrtc && !warm_up(hello.text, sizeof hello.text)) {
+        fprintf(stderr, "<4>fdcompile: %.*s\n", (int)sizeof hello.text, hello.text);
+        return EXIT_WARM;
+    }
     if (!sandbox_enter(COMPILER_MEMORY_BYTES)) {
         fprintf(stderr, "<4>fdcompile: no sandbox: %s\n", strerror(errno));
         return EXIT_SANDBOX;

@@ -40,10 +40,15 @@ static bool describe(int index, struct device_info *info, struct failure *failur
     struct cudaDeviceProp properties;
     int count = 0, driver = 0, addresses = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
-    if (error != cudaSuccess)
-        return open_failed(failure, "CUDA", error);
+    if (error != cudaSuccess) {
+        open_failed(failure, "CUDA", error);
+        if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ||
+            error == cudaErrorStubLibrary) /* no driver, or none of a GPU's */
+            failure->code = STATUS_NOT_FOUND;
+        return false;
+    }
     if (index < 0 || index >= count)
-        return failure_set(failure, STATUS_INTERNAL, NULL,
+        return failure_set(failure, STATUS_NOT_FOUND, NULL,
                            "there is no CUDA device %d: there are %d", index, count);
     error = cudaSetDevice(index);
     if (error == cudaSuccess)

@@ -78,7 +78,7 @@ static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
     if (worker.wake < 0)
         failure_set(&failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));
     if (!worker.backend)
-        failure_set(&failure, STATUS_INTERNAL, NULL, "this fdworker was built without CUDA");
+        failure_set(&failure, STATUS_NOT_FOUND, NULL, "this fdworker was built without CUDA");
     if (failure.code || !thread_pool_open((int)threads, &failure) ||
         !worker.backend->open(worker.device, arena, bytes, worker.wake, info, &failure) ||
         !regions_init(&worker.regions, worker.backend, worker.wake, &failure))
@@ -393,7 +393,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(CHANNEL_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
-    signals_leave_to_front();
+    signals_leave_to_front("fdworker");
     open_log(argv[1]);
     serve_front();
 }

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 enum {
-    FAILURES_MOST = 3,
+    PAUSE_FIRST_S = 1, /* after a start that failed; then it doubles, so many times at most: */
+    PAUSE_DOUBLINGS = 9,
     SERVED_MOST = 256, /* then a fresh process bounds what NVRTC has not freed */
     HANG_MS = 30000
 };
@@ -55,19 +56,30 @@ static void leave_process(struct compiler *compiler)
     compiler->received = 0;
 }
 
-/* It has died, hangs, or breaks the rules. */
+static void on_pause(uv_timer_t *timer)
+{
+    struct compiler *compiler = timer->data;
+    compiler->changed(compiler);
+}
+
+/* It has died, hangs, or breaks the rules. A start that fails may do so for what is short just now:
+ * another one is tried later. */
 static void fail(struct compiler *compiler, const char *why)
 {
     const enum compiler_state state = compiler->state;
     leave_process(compiler);
     if (compiler->closed)
         return;
-    if (state == COMPILER_STARTING && ++compiler->failures == FAILURES_MOST) {
-        give_up(compiler, why);
-        return;
-    }
     log_warning("the compiler of kernels: %s", why);
     compiler->state = COMPILER_DOWN;
+    if (state == COMPILER_STARTING) {
+        const uint64_t pause_s = (uint64_t)PAUSE_FIRST_S << compiler->failures;
+        compiler->failures += compiler->failures < PAUSE_DOUBLINGS;
+        log_info("no kernels are compiled for stencils in the next %llu s",
+                 (unsigned long long)pause_s);
+        uv_timer_start(&compiler->timer, on_pause, pause_s * 1000, 0);
+        return;
+    }
     if (state == COMPILER_BUSY)
         compiler->lost(compiler);
     compiler->changed(compiler);
@@ -176,8 +188,9 @@ void compiler_close(struct compiler *compiler)
 
 void compiler_start(struct compiler *compiler)
 {
-    /* The one before has to be gone. */
-    if (compiler->state != COMPILER_DOWN || compiler->pid > 0 || compiler->poll_open)
+    /* The one before has to be gone, and the pause after a start that failed to be over. */
+    if (compiler->state != COMPILER_DOWN || compiler->pid > 0 || compiler->poll_open ||
+        uv_is_active((const uv_handle_t *)&compiler->timer))
         return;
     if (!compiler->path[0]) {
         give_up(compiler, "fdcompile is not beside fdserver");

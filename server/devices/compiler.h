@@ -1,7 +1,8 @@
 /* fdcompile as the front sees it (gpu/compile/compiler.h): one process, started when the first
  * kernel is asked for, which compiles one at a time. One that dies, hangs or has served for long is
- * replaced by the next order. It cannot be used where it is not installed, has no NVRTC, or does
- * not start three times in a row: then kernels are done without.
+ * replaced by the next order; one that does not start is tried again after a second, then less and
+ * less often. It cannot be used where it is not installed or has no NVRTC: then kernels are done
+ * without.
  *
  * All on the loop's thread. */
 #pragma once
@@ -36,7 +37,7 @@ struct compiler {
     uv_timer_t timer; /* it hangs */
     bool poll_open;
     bool closed;       /* the front is leaving */
-    unsigned failures; /* starts in a row */
+    unsigned failures; /* starts in a row, as far as they matter */
     unsigned served;
     union {
         struct compiler_hello hello;

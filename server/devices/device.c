@@ -21,7 +21,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BACKOFF_FIRST_MS = 5, BACKOFF_DOUBLINGS = 4, BACKOFF_MOST_MS = 100, ANSWERS_AT_ONCE = 64 };
+enum {
+    BACKOFF_FIRST_MS = 5,
+    BACKOFF_MOST_MS = 100,
+    BACKOFF_REFUSED_MS = 10000, /* of a device that cannot be used, as after a fault of its own */
+    ANSWERS_AT_ONCE = 64
+};
 
 /* A worker that has served for so long was no failure. */
 #define LIFE_NS UINT64_C(10000000000)
@@ -224,9 +229,10 @@ static void restart_or_end(struct device *device)
         return; /* until its node joins */
     uint64_t delay_ms = 0;
     if (device->short_lives) {
-        const uint64_t doublings = device->short_lives - 1;
-        delay_ms = doublings <= BACKOFF_DOUBLINGS ? (uint64_t)BACKOFF_FIRST_MS << doublings
-                                                  : BACKOFF_MOST_MS;
+        const uint64_t most_ms = device->refusal[0] ? BACKOFF_REFUSED_MS : BACKOFF_MOST_MS;
+        const uint64_t doublings = device->short_lives <= 16 ? device->short_lives - 1 : 15;
+        delay_ms = (uint64_t)BACKOFF_FIRST_MS << doublings;
+        delay_ms = delay_ms < most_ms ? delay_ms : most_ms;
         log_info("%s: the next worker in %llu ms", device->name, (unsigned long long)delay_ms);
     }
     uv_timer_start(&device->timer, on_timer, delay_ms, 0);
@@ -246,7 +252,7 @@ static void worker_gone(struct device *device)
     const bool refused = device->state == DEVICE_STARTING;
     const bool served = !refused && uv_hrtime() - device->ready_ns >= LIFE_NS;
     device->pid = 0;
-    if (device->bridged && device->refusal[0])
+    if (device->refusal[0] && (device->bridged || device->once_ready))
         log_warning("%s cannot be used: %s", device->name, device->refusal);
     if (!closing)
         device->state = DEVICE_DOWN;

@@ -139,6 +139,7 @@ struct device {
     uint64_t array_count;  /* their number */
     uint64_t coarse_bytes; /* the same in report_coarse */
     char refusal[200];     /* why the worker would not start, where it said so */
+    bool is_absent;        /* since there is no such device */
     pid_t pid;             /* of its process, until that is reaped; 0: there is none */
     uv_poll_t poll;
     uv_timer_t timer; /* restart, and the worker's heartbeat */

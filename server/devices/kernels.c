@@ -203,6 +203,13 @@ static bool begin_file(struct kernels *kernels, const struct kernel *kernel, enu
     return true;
 }
 
+/* Has the worker had it for longer than a kernel takes that ends its worker? */
+static bool is_trusted(const struct kernels_sent *sent, int slot, const struct kernel *kernel,
+                       uint64_t now_ns)
+{
+    return sent->number[slot] == kernel->number && now_ns - sent->at_ns[slot] >= KERNELS_TRIAL_NS;
+}
+
 /* It is not sent any more. */
 static void refuse(struct kernel *kernel)
 {
@@ -224,7 +231,7 @@ void kernels_worker_lost(struct device *device)
     for (int i = 0; i < DEVICE_KERNELS && !kernels->compiler.closed; i++) {
         struct kernel *kernel = kernels->slots[i];
         if (!kernel || kernel->state != KERNEL_KEPT || sent->number[i] != kernel->number ||
-            now_ns - sent->at_ns[i] >= KERNELS_TRIAL_NS)
+            is_trusted(sent, i, kernel, now_ns))
             continue;
         if (kernels->folder)
             begin_file(kernels, kernel, FILE_REMOVE);
@@ -392,8 +399,12 @@ void kernels_use(struct device *device, struct user *user, const struct job *job
         return;
     }
     kernel->used = ++kernels->clock;
-    if (kernel->state == KERNEL_KEPT)
-        send_kernel(device, slot_of(kernels, kernel->number));
+    if (kernel->state != KERNEL_KEPT)
+        return;
+    const int slot = slot_of(kernels, kernel->number);
+    if (is_trusted(&device->kernels, slot, kernel, uv_hrtime()))
+        kernel->is_suspect = false; /* the worker that ended did so by chance */
+    send_kernel(device, slot);
 }
 
 void kernels_open(struct kernels *kernels, struct devices *devices)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
@@ -32,8 +33,13 @@ static int entrance = -1, outlet = -1; /* of pointers to struct start, each with
  * they are by default. Returns 0 or an errno. */
 static int spawn(struct start *start, int channel)
 {
-    char *const arguments[] = {(char *)(uintptr_t)start->program,
-                               (char *)(uintptr_t)start->argument, NULL};
+    char name[PATH_MAX]; /* of the file, where the program is one that is kept open */
+    const ssize_t length = readlink(start->program, name, sizeof name - 1);
+    if (length >= 0)
+        name[length] = 0;
+    else
+        snprintf(name, sizeof name, "%s", start->program);
+    char *const arguments[] = {name, (char *)(uintptr_t)start->argument, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all;

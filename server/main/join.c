@@ -103,8 +103,9 @@ static void ask(struct lent *lent)
     rights_close(memfd);
 }
 
-/* How many GPUs there are, as that worker says, which ends; 0: the device cannot be used. */
-static uint32_t hear(struct lent *lent, bool is_wanted)
+/* How many GPUs there are, as that worker says, which ends; 0 where there may be none. False: the
+ * device cannot be used. */
+static bool hear(struct lent *lent, bool is_auto, uint32_t *gpus)
 {
     struct channel_message said = {.u.refused.text = "its worker did not start, or said nothing"};
     struct channel_inbox inbox = {0};
@@ -119,11 +120,11 @@ static uint32_t hear(struct lent *lent, bool is_wanted)
         waitpid(lent->worker, NULL, 0);
     }
     lent->worker = 0;
-    if (said.type == CHANNEL_READY)
-        return said.u.ready.info.count;
-    if (is_wanted)
-        log_error("%s cannot be used: %.199s", lent->device, said.u.refused.text);
-    return 0;
+    *gpus = said.type == CHANNEL_READY ? said.u.ready.info.count : 0;
+    if (*gpus || (is_auto && said.type == CHANNEL_REFUSED && said.status == STATUS_NOT_FOUND))
+        return true;
+    log_error("%s cannot be used: %.199s", lent->device, said.u.refused.text);
+    return false;
 }
 
 /* --- the node --- */
@@ -142,7 +143,7 @@ static bool find_devices(const struct config *config, uint32_t *hosts)
         if (is_gpu(&node.lent[i]))
             ask(&node.lent[i]);
     for (uint32_t i = 0; i < node.count; i++)
-        if (is_gpu(&node.lent[i]) && !(gpus = hear(&node.lent[i], !is_auto)) && !is_auto)
+        if (is_gpu(&node.lent[i]) && !hear(&node.lent[i], is_auto, &gpus))
             return false;
     for (uint32_t i = 1; is_auto && i < gpus; i++) {
         snprintf(device, sizeof device, "cuda:%u", i);

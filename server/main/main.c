@@ -159,13 +159,13 @@ static bool open_device(struct server *server, const char *name)
     return !server->stopped && device_open(&server->devices, name);
 }
 
-/* With --device auto cuda:0 was tried first: the other GPUs follow it, or the host's cores. */
+/* With --device auto cuda:0 was tried first: the other GPUs follow it or, where there is none, the
+ * host's cores. */
 static bool open_rest(struct server *server, struct device *first, bool ready)
 {
     server->auto_device = false;
     if (!ready) {
-        log_info("no GPU (%s): the host's cores serve",
-                 first->refusal[0] ? first->refusal : "its worker ended");
+        log_info("no GPU (%s): the host's cores serve", first->refusal);
         device_forget(first);
         return open_device(server, "host");
     }
@@ -193,14 +193,21 @@ static void serve_if_settled(struct server *server)
 static void on_device_settled(struct device *device, bool ready)
 {
     struct server *server = LIST_ENTRY(device->devices, struct server, devices);
-    if (server->auto_device) {
-        if (!open_rest(server, device, ready))
-            server_stop(server, EXIT_START);
+    const bool is_first = server->auto_device;
+    bool goes_on = true;
+    if (is_first && (ready || device->is_absent)) {
+        goes_on = open_rest(server, device, ready);
     } else if (!ready) {
         log_error("%s cannot be used: %s", device->name,
                   device->refusal[0] ? device->refusal : "its worker ended before it was ready");
-        server_stop(server, EXIT_START);
+        /* A GPU that was found beside the first one is left out. */
+        goes_on = !is_first && strcmp(server->config.device, "auto") == 0 &&
+                  strcmp(device->name, "host") != 0;
+        if (goes_on)
+            device_forget(device);
     }
+    if (!goes_on)
+        server_stop(server, EXIT_START);
     serve_if_settled(server);
 }
 
@@ -219,14 +226,19 @@ static bool open_devices(struct server *server)
     return true;
 }
 
-/* Another program of ours, which stands beside this one, installed or in the build tree. */
+/* Another program of ours, which stands beside this one, installed or in the build tree. It is kept
+ * open, and started by its descriptor: whatever replaces its file while this server runs, it is of
+ * our build. */
 static bool find_program(const char *own, const char *name, char *path, size_t room)
 {
     static const char *const places[] = {"", "../gpu/"};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         snprintf(path, room, "%s/%s%s", own, places[i], name);
-        if (access(path, X_OK) == 0)
+        const int program = access(path, X_OK) == 0 ? open(path, O_PATH | O_CLOEXEC) : -1;
+        if (program >= 0) {
+            snprintf(path, room, "/proc/%d/fd/%d", (int)getpid(), program);
             return true;
+        }
     }
     *path = 0;
     return false;

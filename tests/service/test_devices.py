@@ -7,10 +7,12 @@ import subprocess
 import numpy
 import pytest
 
-from fdtest import PATIENCE_S, Client, binary, derivative, eventually, needs_root, wave
+from fdtest import BUILD, PATIENCE_S, Client, Daemon, binary, derivative, eventually, needs_root, process_status, wave
 
 
 OPTIONS, DEVICE = ("--mode", "0666"), "host,host"
+
+of_emulated_gpus = pytest.mark.skipif(BUILD.name != "emulated", reason="of emulated GPUs alone")
 
 
 def device_of(client, field):
@@ -75,6 +77,59 @@ def test_a_worker_that_ends_takes_its_own_fields_alone(daemon):
         client.free(field)
 
 
+@pytest.fixture
+def faults(tmp_path):
+    """A folder in which a file of a GPU's number is its fault, and the environment for that."""
+    return tmp_path, {"CUDA_ON_HOST_FAULTS": str(tmp_path)}
+
+
+@of_emulated_gpus
+def test_a_gpu_that_cannot_be_used_is_left_out(faults):
+    folder, env = faults
+    (folder / "2").touch()
+    with Daemon(device="auto", env=env) as daemon:
+        assert [d["name"] for d in daemon.info()["devices"]] == ["cuda:0", "cuda:1", "cuda:3", "distributed"]
+        eventually(lambda: "cuda:2 cannot be used: the device does not answer" in daemon.log(), "the reason")
+        daemon.assert_serves()
+
+
+@of_emulated_gpus
+def test_a_fault_of_the_first_gpu_is_not_taken_for_no_gpu(faults):
+    """The host's cores would serve in its place until the server is restarted."""
+    folder, env = faults
+    (folder / "0").touch()
+    daemon = Daemon(device="auto", env=env, wait=False)
+    assert daemon.wait() == 1
+    assert "cuda:0 cannot be used: the device does not answer" in daemon.log()
+
+
+@of_emulated_gpus
+def test_a_gpu_that_cannot_be_used_any_more(faults):
+    """The log says why; it is tried less and less often, and is there again when it can be used."""
+    folder, env = faults
+    with Daemon(device="cuda:0", env=env) as daemon:
+        (folder / "0").touch()
+        generation = daemon.kill_worker(wait=False)
+        eventually(lambda: "the next worker in 640 ms" in daemon.log(), "many attempts")
+        assert "cuda:0 cannot be used: the device does not answer" in daemon.log()
+        (folder / "0").unlink()
+        daemon.await_worker(generation)
+        daemon.assert_serves()
+
+
+def test_programs_that_are_replaced_while_a_server_runs(tmp_path):
+    """As by an upgrade: it goes on with those of its own build."""
+    tmp_path.chmod(0o755)
+    for program in "fdserver", "fdworker":
+        shutil.copy(binary(program), tmp_path / program)
+    with Daemon(program=str(tmp_path / "fdserver")) as daemon:
+        shutil.copy("/bin/false", tmp_path / "new")
+        os.replace(tmp_path / "new", tmp_path / "fdworker")
+        daemon.kill_worker()
+        daemon.assert_serves()
+        assert process_status(daemon.worker_pids()[0], "Name") == "fdworker"
+
+
 @pytest.mark.parametrize("devices", ["auto", "host", "host,host"])
 def test_a_worker_that_cannot_be_started(tmp_path, devices):
     """It reports the error and ends, without killing its process group."""
@@ -90,4 +145,4 @@ def test_a_worker_that_cannot_be_started(tmp_path, devices):
             os.killpg(group.pid, 9)
             raise
     assert group.returncode == 0 and out == "ended with 1\n"
-    assert "host cannot be used" in log
+    assert "cannot be used" in log

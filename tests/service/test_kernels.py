@@ -149,6 +149,18 @@ def test_a_kernel_that_ends_workers_is_not_sent_again(programs, tmp_path):
 
 
 @needs_nvrtc
+def test_a_kernel_that_was_there_when_a_worker_ended_is_not_blamed_for_ever(programs):
+    with serve(programs) as daemon, daemon.client() as client:
+        run_until_kernels(daemon, client, 5, 1)
+        daemon.kill_worker()
+        run_until_kernels(daemon, client, 5, 1)
+        time.sleep(5)  # the trial of a kernel
+        run(client, 5)
+        daemon.kill_worker()
+        run_until_kernels(daemon, client, 5, 1)
+
+
+@needs_nvrtc
 def test_a_dead_or_hung_compiler_is_replaced(programs):
     with serve(programs) as daemon, daemon.client() as client:
         run_until_kernels(daemon, client, 5, 1)
@@ -274,13 +286,14 @@ def test_without_a_compiler_everything_is_answered(programs):
         eventually(lambda: reason in daemon.log(), "the reason in the log")
 
 
-def test_a_compiler_that_never_starts_is_given_up(programs):
+def test_a_compiler_that_does_not_start_is_tried_less_and_less(programs):
     (programs / "fdcompile").unlink()
     shutil.copy("/bin/false", programs / "fdcompile")
     with serve(programs) as daemon, daemon.client() as client:
         for number in range(1, 6):
             run(client, number)
-        eventually(lambda: "no kernels are compiled for stencils" in daemon.log(), "a line of the log")
+        for pause in 1, 2:
+            eventually(lambda: f"no kernels are compiled for stencils in the next {pause} s" in daemon.log(), "the pause")
         assert kernels_of(daemon) == [0]
 
 
