@@ -1,6 +1,7 @@
 #include "server/config/config.h"
 
 #include "base/cgroup.h"
+#include "base/log.h"
 #include "base/wrapped.h"
 
 #include <ctype.h>
@@ -239,8 +240,25 @@ static void print_manual(void)
          "ALSO\n\n*fdclient*(1)");
 }
 
+/* Of a variable that looks like an option's, by a mistake in its name. */
+static void warn_unless_known(const char *variable)
+{
+    const size_t length = strcspn(variable, "=");
+    char name[64] = "FDSERVER_SOCKET"; /* the clients' */
+    for (int i = -1; i < OPTION_COUNT; i++) {
+        if (i >= 0)
+            option_name(&options[i], true, name);
+        if (strlen(name) == length && strncmp(name, variable, length) == 0)
+            return;
+    }
+    log_warning("%.*s in the environment is no option", (int)(length < 64 ? length : 64), variable);
+}
+
 static void environment_read(struct config *config)
 {
+    for (char **variable = environ; *variable; variable++)
+        if (strncmp(*variable, "FDSERVER_", 9) == 0)
+            warn_unless_known(*variable);
     for (int i = 0; i < OPTION_COUNT; i++) {
         char name[64];
         option_name(&options[i], true, name);

@@ -25,6 +25,7 @@ enum {
     BACKOFF_FIRST_MS = 5,
     BACKOFF_MOST_MS = 100,
     BACKOFF_REFUSED_MS = 10000, /* of a device that cannot be used, as after a fault of its own */
+    HELD_MS = 10000, /* a worker that was killed ends in far less, unless the kernel holds it */
     ANSWERS_AT_ONCE = 64
 };
 
@@ -33,6 +34,7 @@ enum {
 
 static void worker_start(struct device *device);
 static void poll_update(struct device *device);
+static void on_timer(uv_timer_t *timer);
 
 /* Not one that was reaped, or was never there: to kill 0 would be to kill our own process group. */
 static void end_process(const struct device *device)
@@ -41,10 +43,13 @@ static void end_process(const struct device *device)
         kill(device->pid, SIGKILL);
 }
 
-static void worker_kill(struct device *device, const char *why)
+void device_give_up(struct device *device, const char *why)
 {
     log_error("%s: %s; ending its worker", device->name, why);
     end_process(device);
+    device->is_given_up = device->pid > 0;
+    if (device->is_given_up)
+        uv_timer_start(&device->timer, on_timer, HELD_MS, 0);
 }
 
 void device_tell(struct device *device, const struct channel_message *message, const uint8_t *block)
@@ -54,7 +59,7 @@ void device_tell(struct device *device, const struct channel_message *message, c
     /* No memory for a longer queue: there is room in this one when some of it is sent. */
     device_flush(device);
     if (!channel_queue_push(&device->queue, message, block, -1))
-        worker_kill(device, "no memory for its orders");
+        device_give_up(device, "no memory for its orders");
 }
 
 bool device_pass(struct device *device, const struct channel_message *message, int descriptor)
@@ -100,12 +105,6 @@ void device_flush(struct device *device)
     poll_update(device);
 }
 
-void device_give_up(struct device *device, const char *why)
-{
-    worker_kill(device, why);
-    uv_timer_stop(&device->timer);
-}
-
 /* A worker that is leaving on purpose needs no push. */
 static bool leaves(const struct device *device)
 {
@@ -117,7 +116,7 @@ static void channel_closed(struct device *device)
 {
     uv_poll_stop(&device->poll);
     if (!leaves(device))
-        worker_kill(device, "its channel closed");
+        device_give_up(device, "its channel closed");
 }
 
 static void on_channel_poll(uv_poll_t *poll, int status, int events)
@@ -151,7 +150,7 @@ static void on_channel_poll(uv_poll_t *poll, int status, int events)
         rights_close(descriptor);
         if (!keeps) {
             uv_poll_stop(poll);
-            worker_kill(device, "its worker broke the channel's rules");
+            device_give_up(device, "its worker broke the channel's rules");
             return;
         }
         if (device->state == DEVICE_CLOSED)
@@ -177,6 +176,11 @@ static void on_timer(uv_timer_t *timer)
     struct device *device = timer->data;
     if (device->state == DEVICE_DOWN) {
         worker_start(device);
+        return;
+    }
+    if (device->is_given_up) {
+        log_error("%s: worker %d has been killed and does not end: the kernel or a driver holds it",
+                  device->name, (int)device->pid);
         return;
     }
     const bool unsent = device->rests; /* its silence is our own fault */
@@ -319,7 +323,7 @@ static void open_channel(struct device *device)
     message.u.arena.threads = (uint32_t)devices->config->threads;
     const int unwatched = uv_poll_init(devices->loop, &device->poll, device->socket);
     if (unwatched) {
-        worker_kill(device, uv_strerror(unwatched));
+        device_give_up(device, uv_strerror(unwatched));
         return;
     }
     device->poll.data = device;
@@ -330,13 +334,14 @@ static void open_channel(struct device *device)
                   on_channel_poll);
     uv_timer_start(&device->timer, on_timer, HEARTBEAT_MS, HEARTBEAT_MS);
     if (channel_send(device->socket, &message, devices->arena.descriptor) != CHANNEL_OK)
-        worker_kill(device, "its channel broke");
+        device_give_up(device, "its channel broke");
 }
 
 static void begin(struct device *device)
 {
     device->state = DEVICE_STARTING;
     device->heartbeat = (struct heartbeat){0};
+    device->is_given_up = false;
     device->refusal[0] = 0;
 }
 

@@ -131,8 +131,9 @@ struct device {
     uint64_t short_lives; /* workers in a row that ended before they had served for long */
     uint64_t ready_ns;    /* when this one was */
     bool once_ready;
-    bool leaving; /* its node takes nothing new, and goes when what it has has ended */
-    bool losing;  /* its lost worker's tasks are being failed: nothing is dispatched */
+    bool is_given_up; /* its worker has been killed, and has not ended yet */
+    bool leaving;     /* its node takes nothing new, and goes when what it has has ended */
+    bool losing;      /* its lost worker's tasks are being failed: nothing is dispatched */
     struct device_info info;
     uint64_t memory_bytes; /* that arrays may take */
     uint64_t bytes;        /* that they take */
@@ -202,7 +203,8 @@ void device_tell(struct device *device, const struct channel_message *message,
  * left for it now. */
 bool device_pass(struct device *device, const struct channel_message *message, int descriptor);
 
-/* Kill a worker that hangs; another is started once it has exited. */
+/* Kill a worker that is of no use; another is started once it has exited. Nothing is placed on the
+ * device meanwhile, and the log says so if that takes long. */
 void device_give_up(struct device *device, const char *why);
 
 /* The array's number on the channel, for a record that goes out now: the worker is told of an array

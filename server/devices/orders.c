@@ -339,9 +339,9 @@ void orders_lose(struct device *device)
 static void take_ready(struct device *device, const struct channel_message *message)
 {
     const struct config *config = device->devices->config;
-    const bool is_same = device->once_ready && !device->bridged &&
-                         memcmp(device->info.uuid, message->u.ready.info.uuid,
-                                sizeof device->info.uuid) == 0;
+    const bool is_same =
+        device->once_ready && !device->bridged &&
+        memcmp(device->info.uuid, message->u.ready.info.uuid, sizeof device->info.uuid) == 0;
     device->info = message->u.ready.info;
     device->info.kind[sizeof device->info.kind - 1] = 0;
     device->info.name[sizeof device->info.name - 1] = 0;
@@ -352,7 +352,9 @@ static void take_ready(struct device *device, const struct channel_message *mess
     /* What others hold at this moment is no reason for less than the worker before had: it may
      * have ended for want of it, and clients map a GPU's memory for longer than it lives. */
     const uint64_t least = is_same ? device->memory_bytes : 0;
-    device->memory_bytes = config->device_memory ? config->device_memory : own > least ? own : least;
+    device->memory_bytes = config->device_memory ? config->device_memory
+                           : own > least         ? own
+                                                 : least;
     device->devices->has_gpu |= !device_is_host(device);
     device->state = DEVICE_READY;
     device->ready_ns = uv_hrtime();

@@ -405,7 +405,9 @@ static bool may_connect(struct io *io, struct connection *connection, int descri
     }
     struct user *user = connection->user;
     if (count >= most)
-        log_warning("a connection over the limit of %llu was closed", (unsigned long long)most);
+        log_warning("a connection over the limit was closed: one of user %u, beyond "
+                    "--max-connections %llu",
+                    user->uid, (unsigned long long)most);
     else if (user->counters.connections && count >= reserve_most(most))
         log_warning("few connections are left; one more of user %u was closed", user->uid);
     else if (!descriptors_allow(user, descriptor, false))

@@ -61,8 +61,11 @@ bool report_fields(msgpack_packer *packer, struct user *user, const struct reque
  * inherit them. Once, at start. */
 void notify_init(void);
 
-/* Send "READY=1", "STOPPING=1", "WATCHDOG=1", "STATUS=…"; nothing without a listener. */
+/* Send "READY=1", "WATCHDOG=1", "STATUS=…"; nothing without a listener. */
 void notify_send(const char *state);
+
+/* Send "STOPPING=1"; the end may take so much longer than the drain as the unit allows in all. */
+void notify_stopping(uint64_t drain_timeout_s);
 
 /* How often the watchdog must be fed, in milliseconds; 0: not at all. */
 uint64_t notify_watchdog_ms(void);

@@ -66,6 +66,15 @@ void notify_send(const char *state)
     close(descriptor);
 }
 
+void notify_stopping(uint64_t drain_timeout_s)
+{
+    enum { END_S = 15 };
+    char state[80];
+    snprintf(state, sizeof state, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu",
+             (unsigned long long)(drain_timeout_s + END_S) * 1000000);
+    notify_send(state);
+}
+
 uint64_t notify_watchdog_ms(void)
 {
     return notify_watchdog_us / 2000; /* half the period, as sd_watchdog_enabled(3) advises */

@@ -69,7 +69,7 @@ static bool refuses(const struct device *device, const struct demand *demand)
 /* A worker that has ended is back soon; a node, perhaps never. */
 static double down_cost(const struct device *device)
 {
-    return device_is_away(device) ? 2 : device->state != DEVICE_READY;
+    return device_is_away(device) ? 2 : device->state != DEVICE_READY || device->is_given_up;
 }
 
 /* Devices whose workers are ready come first, and of them those that would not refuse it. */
@@ -150,7 +150,7 @@ struct device *placement_of_array(struct client *client, const struct array_type
     struct demand demand;
     demand_begin(&demand, client, NULL);
     demand.new_bytes = type->bytes;
-    if (home && home->state == DEVICE_READY && !home->leaving && !refuses(home, &demand))
+    if (home && down_cost(home) == 0 && !home->leaving && !refuses(home, &demand))
         return home;
     const struct device *group = client->jobs->devices->group;
     struct device *device =

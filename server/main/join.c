@@ -246,7 +246,7 @@ int join_head(const struct config *config, const char *worker_path, const char *
     notify_send("READY=1\nSTATUS=Lends its devices");
     while (!polls[1].revents && !polls[2].revents)
         turn(polls, 3, true);
-    notify_send("STOPPING=1");
+    notify_stopping(config->drain_timeout_s);
     drain(polls, config->drain_timeout_s);
     leave();
     return 0;

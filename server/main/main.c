@@ -65,7 +65,7 @@ static void drain(struct server *server)
     if (server->jobs.draining)
         return;
     log_info("draining: %llu jobs", (unsigned long long)server->users.counters.jobs);
-    notify_send("STOPPING=1");
+    notify_stopping(server->config.drain_timeout_s);
     server->jobs.draining = true;
     server->drain_until_ns = uv_hrtime() + server->config.drain_timeout_s * UINT64_C(1000000000);
     listener_close_all(&server->io);

@@ -344,8 +344,9 @@ def test_notifications_to_the_service_manager(tmp_path):
             for _ in range(3):
                 assert "WATCHDOG=1" in manager.recv(4096).decode().split("\n")
             daemon.process.send_signal(signal.SIGTERM)
-            while "STOPPING=1" not in manager.recv(4096).decode().split("\n"):
+            while "STOPPING=1" not in (said := manager.recv(4096).decode().split("\n")):
                 pass
+            assert "EXTEND_TIMEOUT_USEC=45000000" in said  # with the default drain
             assert daemon.wait() == 0
 
 

@@ -366,6 +366,21 @@ def test_a_head_without_devices_of_its_own():
         assert region.array("f4", f.shape, f.nbytes).tobytes() == placed[0]
 
 
+def has_ipv6():
+    with contextlib.suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6):
+        return True
+    return False
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="no IPv6 here")
+def test_nodes_join_by_ipv6():
+    with Daemon(device="n1/host,n2/host", address="[::1]") as daemon, daemon.client() as client:
+        f = wave(8, 8, 8)
+        field = client.call("put", f=f, placement="n1/host")["field"]
+        there = client.out("laplacian", f={"field": field}, placement="n2/host")
+        assert there.tobytes() == client.out("laplacian", f=f, placement="n1/host").tobytes()
+
+
 def test_a_head_that_restarts_finds_its_nodes():
     with Daemon(device="host,n1/host") as daemon:
         port, log = daemon.port(), daemon.log_path

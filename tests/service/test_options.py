@@ -78,8 +78,9 @@ def test_wrong_devices(device, tmp_path):
 
 
 def test_a_wrong_variable_is_as_wrong_as_an_option():
-    ended = run(FDSERVER_MAX_JOBS="many")
+    ended = run(FDSERVER_MAX_JOB="2", FDSERVER_MAX_JOBS="many")
     assert ended.returncode == 2 and "FDSERVER_MAX_JOBS many" in ended.stderr
+    assert "FDSERVER_MAX_JOB in the environment is no option" in ended.stderr
 
 
 def test_a_limit_is_named_as_its_option_takes_it():
