@@ -27,8 +27,8 @@ struct call {
 enum region_state {
     REGION_ASKED, /* `register` is under way, or was never sent */
     REGION_READY,
-    REGION_REFUSED, /* plain memory: the server did not take it */
-    REGION_SPENT    /* of the pool: no longer safe to use (pool_settle() says when) */
+    REGION_PLAIN /* the server did not take it, or it is of the pool and no longer safe to use
+                    (pool_settle() says when). The next job drops it from the pool */
 };
 
 /* A sealed memfd, mapped here and registered there: the caller's, from fdclient_alloc(), or of the
@@ -198,8 +198,8 @@ struct fdclient {
     size_t pool_array_bytes; /* SIZE_MAX: none goes through the pool */
     bool by_region;          /* wait for room in the pool rather than use the socket */
     bool lacked;             /* a job found no room in the pool: the next such one makes it grow */
-    struct fdclient_error
-        refusal; /* with a code: the server takes no more, the pool stays as it is */
+    struct fdclient_error refusal; /* with a code: the server takes no more for the pool */
+    uint64_t refused_us;           /* then; one that is retryable holds for a second */
 };
 
 /* Where the part of its answer goes; NULL: the caller has no room for it. */

@@ -1,6 +1,7 @@
 /* Memory that the client and its server share, and which of a job's arrays go through it. */
 #include "client/connection.h"
 
+#include "base/clock.h"
 #include "base/rights.h"
 #include "client/error.h"
 
@@ -16,6 +17,7 @@
 #define POOL_BYTES ((size_t)1 << 30)
 #define POOL_LEAST_BYTES ((size_t)64 << 10) /* of one of its regions */
 enum { POOL_TOO_LARGE = 4 };                /* times */
+enum { REFUSAL_US = 1000000 };              /* until the server is asked for room again */
 
 /* ---- regions ---- */
 
@@ -244,7 +246,7 @@ static struct region *add_region(struct fdclient *client, size_t bytes, bool poo
     if (ticket)
         ticket->region = region;
     else
-        region->state = REGION_REFUSED;
+        region->state = REGION_PLAIN;
     return region;
 }
 
@@ -341,8 +343,13 @@ bool pool_route(struct fdclient *client, struct route *route, const struct call 
                 struct fdclient_error *error)
 {
     LIST_EACH (struct region, region, &client->regions, link)
-        if (region->state == REGION_SPENT && !region->busy)
+        if (region->pooled && region->state == REGION_PLAIN && !region->busy)
             drop(client, region);
+    /* What is in use may have been freed. Looked at once for each job: one whose own regions are
+     * refused ends with that. */
+    if (client->refusal.retryable && strcmp(client->refusal.code, ERROR_CONNECTION) != 0 &&
+        clock_us() - client->refused_us >= REFUSAL_US)
+        client->refusal = (struct fdclient_error){0};
     if (!find_route(client, route, call, error))
         return false;
     route_settle(route);
@@ -366,18 +373,20 @@ void pool_settle(struct fdclient *client, struct ticket *ticket)
     struct region *const region = ticket->region;
     for (int i = 0; i < FDCLIENT_AXES && is_doubtful(ticket); i++) {
         if (ticket->route.in[i].pooled)
-            ticket->route.in[i].pooled->state = REGION_SPENT;
+            ticket->route.in[i].pooled->state = REGION_PLAIN;
         if (ticket->route.out[i].pooled)
-            ticket->route.out[i].pooled->state = REGION_SPENT;
+            ticket->route.out[i].pooled->state = REGION_PLAIN;
     }
     route_release(&ticket->route);
     if (!region)
         return;
     close(region->descriptor); /* the server has its own */
     region->descriptor = -1;
-    region->state = ticket->failed ? REGION_REFUSED : REGION_READY;
-    if (ticket->failed && region->pooled)
+    region->state = ticket->failed ? REGION_PLAIN : REGION_READY;
+    if (ticket->failed && region->pooled) {
         client->refusal = ticket->error;
+        client->refused_us = clock_us();
+    }
 }
 
 void pool_close(struct fdclient *client)

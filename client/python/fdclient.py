@@ -57,6 +57,7 @@ _POOL_ARRAY_BYTES = 64 << 10  # results from here up go through the pool: a copy
 _SPENT = ("INTERNAL", "OUT_OF_MEMORY", "CANCELLED", "TIMEOUT")
 _POOL_BYTES = 1 << 30         # of a client's pool; it stays in RAM
 _TIMEOUT_S = 1e6  # the most
+_RETRY_S = 1   # until a server that has refused memory is asked again
 _GRACE_S = 1   # for the server to say itself that a job's time is over
 _YIELD_S = 0.01  # until a thread that sends looks again whether it should read, too
 _OPERANDS = ("boundary", "coefficient", "diffusivity", "source")  # parameters that hold arrays as f does
@@ -142,6 +143,11 @@ def _memory_of(array):
     return None
 
 
+def _retry_at(error):
+    """When a server that has refused memory with this error may be asked again: what is in use may be free then."""
+    return time.monotonic() + _RETRY_S if error.retryable else math.inf
+
+
 class _PoolMemory(_Memory):
     registering = None  # the job
     busy = False        # a job uses it
@@ -159,12 +165,17 @@ class _Pool:
 
     def __init__(self, client):
         self._client, self._memories, self._lacked = weakref.proxy(client), [], False
+        self._grows_at = 0  # and not before: the server has refused to take more
 
     def find(self, count, size):
         """`count` free memories of `size` bytes or more, which the server has; none where there are too few."""
         size = 1 << (size - 1).bit_length()
-        for memory in [memory for memory in self._memories if memory.spent]:
-            self._drop(memory)
+        for memory in list(self._memories):
+            if memory.registering._error:
+                self._memories.remove(memory)
+                self._grows_at = _retry_at(memory.registering._error)
+            elif memory.spent:
+                self._drop(memory)
         free = [memory for memory in self._memories if len(memory) == size and not memory.busy]
         ready = [memory for memory in free if memory.region()]
         if len(ready) >= count:
@@ -191,8 +202,8 @@ class _Pool:
         return True
 
     def _grow(self, count, size):
-        if any(memory.registering._error for memory in self._memories):
-            return  # the server takes no more
+        if time.monotonic() < self._grows_at:
+            return
         for _ in range(count):
             if not self._make_room(size):
                 return
@@ -495,7 +506,8 @@ class Client:
         self._descriptors = collections.deque()        # that came with answers not read yet
         self._last = 0
         self._fields = weakref.WeakValueDictionary()   # by id
-        self._regions = weakref.WeakKeyDictionary()    # memory: its id, or None where it was refused
+        # Memory: its id, and what unregisters it; or None, and when the server may be asked again to take it.
+        self._regions = weakref.WeakKeyDictionary()
         self._pool = _Pool(self)
         weakref.finalize(self, _say_last, self._socket, self._gone, os.getpid())
 
@@ -602,19 +614,22 @@ class Client:
     # --- arrays
 
     def _region(self, memory):
-        """The memory's id here; None: the server does not take it."""
-        if memory not in self._regions:
-            self._regions[memory] = None
-            try:
-                job = self._send("register", {"bytes": len(memory)}, descriptor=memory.descriptor)
-                region = _in_answer(job.result(), "region")
-            except Error as error:
-                if error.code in ("CONNECTION", "TIMEOUT"):
-                    raise
-                return None
-            self._regions[memory] = region
-            weakref.finalize(memory, self._gone.append, ("unregister", {"region": region}))
-        return self._regions[memory]
+        """The memory's id here; None: the server does not take it, or not now."""
+        region, then = self._regions.get(memory, (None, 0))
+        if region or time.monotonic() < then:
+            return region
+        self._regions[memory] = None, math.inf  # until it is answered: who waits may come here again
+        try:
+            job = self._send("register", {"bytes": len(memory)}, descriptor=memory.descriptor)
+            region = _in_answer(job.result(), "region")
+        except Error as error:
+            if error.code in ("CONNECTION", "TIMEOUT"):
+                raise
+            self._regions[memory] = None, _retry_at(error)
+            return None
+        gone = self._gone  # no finalizer, which would outlive the client: the memory may stay much longer
+        self._regions[memory] = region, weakref.ref(memory, lambda _: gone.append(("unregister", {"region": region})))
+        return region
 
     def _named(self, array):
         """Where the server sees it; None: nowhere."""

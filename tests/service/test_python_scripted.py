@@ -9,6 +9,8 @@ import signal
 import socket
 import tempfile
 import threading
+import types
+import weakref
 
 import fdclient
 import msgpack
@@ -206,6 +208,63 @@ def test_memory_of_a_job_that_was_stopped(code, given_up):
             with contextlib.suppress(fdclient.Error):
                 client.run("laplacian", f)
     assert len(set(named)) == (4 if given_up else 1)
+
+
+@pytest.mark.parametrize("f, first", [(wave(128, 256), ["inline"]), (fdclient.empty((4, 8)), [])], ids=["pool", "own"])
+@pytest.mark.parametrize("code, retryable", [("OVER_BUDGET", True), ("UNSUPPORTED", False)])
+def test_memory_that_was_refused_is_offered_again(monkeypatch, f, first, code, retryable):
+    """The server may have room later: it is asked again, though not for each job."""
+    now, heard, regions = [1000.0], [], ["register"] if retryable else []
+
+    def script(server):
+        with contextlib.suppress(AssertionError):  # the client leaves
+            while True:
+                msgid, method, params = server.hear()
+                place = params.get("out") or params.get("f", {})  # the pool's, or that of an array of empty()
+                heard.append(method if method == "register" else "region" if "region" in place else "inline")
+                if heard == [*first, "register"]:
+                    server.say(msgid, error={"code": code, "message": "", "retryable": retryable})
+                elif method == "register":
+                    server.say(msgid, {"region": 7})
+                elif "out" in params:
+                    server.say(msgid, {"out": place | {"offset": 0, "shape": list(f.shape), "type": f.dtype.str}})
+                else:
+                    server.say(msgid, {"out": inline(f)})
+    monkeypatch.setattr(fdclient, "time", types.SimpleNamespace(monotonic=lambda: now[0]))  # it stands still
+    with connected(script) as client:
+        for _ in first:  # for one job alone the pool does not grow
+            client.run("laplacian", f)
+        for _ in range(4):
+            client.run("laplacian", f)
+        assert heard == [*first, "register"] + ["inline"] * 4
+        now[0] += 1
+        for _ in range(2):
+            client.run("laplacian", f)
+    by = "region" if retryable else "inline"
+    assert heard[len(first) + 5:] == [*regions, *(first or [by]), by]
+
+
+@pytest.mark.parametrize("end", ["closed", "broken", "collected"])
+def test_memory_that_stays_keeps_nothing_of_a_client_that_has_gone(end):
+    f = fdclient.empty((4, 8))
+
+    def script(server):
+        server.answer({"region": 7})
+        server.answer({"out": inline(f)})
+        if end == "broken":
+            server.peer.sendall(b"\xc1")
+    with Server(script) as server:
+        client = fdclient.Client(server.path)
+        gone = weakref.ref(client._gone)
+        client.run("laplacian", f)
+        if end == "broken":
+            with pytest.raises(fdclient.Error, match="CONNECTION"):
+                client.call("ping")
+        if end == "closed":
+            client.close()
+        del client
+        gc.collect()
+        assert gone() is None
 
 
 @pytest.mark.parametrize("bytes_", [b"\xc1", b"\x07", b"\x90", b"\x93\x02\x01\x90", b"\x92\x01\x01"])

@@ -97,7 +97,7 @@ TEST(arrays_in_shared_memory_stay_where_they_are, NULL, forget)
     assert_false(choose("put", (void *[]){a->memory + 8}, 1, NULL, 0, 0).route.in[0].region);
     assert_false(
         choose("put", (void *[]){a->memory + BYTES + 16}, 1, NULL, 0, 0).route.in[0].region);
-    a->state = REGION_REFUSED;
+    a->state = REGION_PLAIN;
     assert_false(choose("put", (void *[]){a->memory}, 1, NULL, 0, 0).route.in[0].region);
 }
 

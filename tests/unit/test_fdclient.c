@@ -1,6 +1,7 @@
 /* libfdclient against a server that sends exactly the test's bytes. */
-#include "client/fdclient.h"
+#include "client/connection.h"
 
+#include "client/error.h"
 #include "protocol/array.h"
 #include "protocol/object.h"
 #include "protocol/reply.h"
@@ -15,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 static const struct fdclient_array by_id = {.field = 5};
@@ -474,6 +476,80 @@ TEST(test_a_region_that_is_answered_before_it_is_sent)
     setenv("FDCLIENT_TRANSPORT", "socket", 1);
     scripted_end(client);
     free(data);
+}
+
+/* Where a test sets it, time stands still. */
+static _Atomic time_t now_s;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    if (!now_s)
+        return __real_clock_gettime(clock, now);
+    *now = (struct timespec){.tv_sec = now_s};
+    return 0;
+}
+
+static int time_goes_on(void **state)
+{
+    now_s = 0;
+    return scripted_by_socket(state);
+}
+
+static enum status refusal; /* STATUS_OK: an answer that makes no sense */
+
+/* Refuses one region, takes the next, and a job. */
+static void script_refuses_a_region(struct scripted *s)
+{
+    const struct failure failure = {.code = refusal, .message = "no region"};
+    scripted_skip(s, 1);
+    if (refusal != STATUS_OK) {
+        reply_write_failure(scripted_write(s), 1, &failure);
+        scripted_flush(s);
+    } else {
+        scripted_say_text(s, "\x94\x01\x01\xc0\x80");
+    }
+    msgpack_unpacked request;
+    if (!scripted_hear(s, &request)) {
+        s->failed = false; /* the client may leave */
+        return;
+    }
+    s->failed = s->failed || !object_is(&request.data.via.array.ptr[2], "register");
+    msgpack_unpacked_destroy(&request);
+    scripted_say_region(s, 2);
+    scripted_answer(s, "\x94\x01\x03\xc0\x81\xa5"
+                       "field\x07");
+}
+
+/* The server may have room later: it is asked again, though not for each job. */
+TEST(test_a_refused_region_is_asked_for_again, scripted_by_regions, time_goes_on)
+{
+    static const struct {
+        enum status status;
+        const char *code;
+        bool later;
+    } cases[] = {{STATUS_OVER_BUDGET, "OVER_BUDGET", true},
+                 {STATUS_OUT_OF_MEMORY, "OUT_OF_MEMORY", true},
+                 {STATUS_UNSUPPORTED, "UNSUPPORTED", false},
+                 {STATUS_OK, ERROR_CONNECTION, false}};
+    static const float data[16];
+    const struct fdclient_array f = {.dimensions = 1, .shape = {16}, .data = data};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        refusal = cases[i].status;
+        struct fdclient *client = scripted_begin(script_refuses_a_region, 0);
+        struct fdclient_error error;
+        uint64_t field;
+        now_s = 1000;
+        for (int job = 0; job < 3; job++) {
+            assert_false(fdclient_put(client, &f, &field, &error));
+            assert_string_equal(error.code, cases[i].code);
+        }
+        assert_true(list_empty(&client->regions)); /* the memory has gone */
+        now_s++;
+        assert_true(fdclient_put(client, &f, &field, &error) == cases[i].later);
+        scripted_end(client);
+    }
 }
 
 /* Takes regions, answers every job with that status, and leaves when one is given up: was one? */
