@@ -4,14 +4,21 @@
 #include "base/log.h"
 #include "gpu/backend.h"
 #include "gpu/cuda/fault.h"
+#include "gpu/cuda/pause.h"
 #include "gpu/cuda/stencil_kernels.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { STREAMS_MOST = 16 }; /* that a kernel is launched on */
+enum {
+    STREAMS_MOST = 16, /* that a kernel is launched on */
+    PAUSE_FIRST_S = 1,
+    PAUSE_MOST_S = 60
+};
 
 /* A slot is empty for the main thread from compiled_take() until what it took has been loaded. */
 struct slot {
@@ -43,6 +50,8 @@ static struct {
     pthread_mutex_t lock; /* of the following, and of `taken` and `offered` of slots */
     pthread_cond_t changed;
     struct list loads;
+    struct list put_off; /* loads that there was no memory for, until the end of the pause */
+    struct pause pause;
     bool loading;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -63,42 +72,88 @@ static void unload(struct slot *slot)
     slot->library = NULL;
 }
 
-static bool load_image(struct slot *slot, const struct load *load)
+static cudaError_t load_image(struct slot *slot, const struct load *load)
 {
     const struct kernel_image *image = (const struct kernel_image *)load->image;
     const struct kernel_tile tile = kernel_tile_of(&image->key);
     const int64_t shared = kernel_asks(tile.wide * tile.high, tile.shared_bytes);
     slot->key = image->key;
-    if (!fault_check(cudaLibraryLoadData(&slot->library, image->code, NULL, NULL, 0, NULL, NULL, 0),
-                     "cudaLibraryLoadData")) {
+    cudaError_t error =
+        cudaLibraryLoadData(&slot->library, image->code, NULL, NULL, 0, NULL, NULL, 0);
+    if (error != cudaSuccess)
         slot->library = NULL;
-        return false;
-    }
-    return fault_check(cudaLibraryGetKernel(&slot->kernel, slot->library, KERNEL_ASKED),
-                       "cudaLibraryGetKernel") &&
-           fault_check(cudaFuncSetAttribute((const void *)slot->kernel,
-                                            cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                            (int)shared),
-                       "cudaFuncSetAttribute");
+    else
+        error = cudaLibraryGetKernel(&slot->kernel, slot->library, KERNEL_ASKED);
+    if (error == cudaSuccess)
+        error = cudaFuncSetAttribute((const void *)slot->kernel,
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    fault_check(error, "to load a compiled kernel");
+    return error;
 }
 
-static void load_slot(const struct load *load)
+static void offer(struct slot *slot, const struct load *load)
 {
-    struct slot *slot = &all.slots[load->slot];
-    unload(slot);
-    if (!load_image(slot, load)) {
-        log_warning("cuda: a compiled kernel cannot be loaded: its stencil goes without");
-        return;
-    }
-    if (!compiled_check(&slot->key, (const void *)slot->kernel, all.units)) {
-        log_error("cuda: a compiled kernel of %u points gives other values: it is dropped",
-                  slot->key.points);
-        return;
-    }
     pthread_mutex_lock(&all.lock);
     if (slot->taken == load->taken)
         atomic_store_explicit(&slot->offered, true, memory_order_release);
     pthread_mutex_unlock(&all.lock);
+}
+
+/* False: there was no memory to load it or to try it, which tells nothing of the kernel. */
+static bool load_slot(const struct load *load)
+{
+    struct slot *slot = &all.slots[load->slot];
+    unload(slot);
+    const cudaError_t error = load_image(slot, load);
+    if (error == cudaErrorMemoryAllocation)
+        return false;
+    if (error != cudaSuccess) {
+        log_warning("cuda: a compiled kernel cannot be loaded: its stencil goes without");
+        return true;
+    }
+    const enum compiled_verdict verdict =
+        compiled_check(&slot->key, (const void *)slot->kernel, all.units);
+    if (verdict == COMPILED_RIGHT)
+        offer(slot, load);
+    else if (verdict == COMPILED_WRONG)
+        log_error("cuda: a compiled kernel of %u points gives other values or cannot be launched: "
+                  "it is dropped",
+                  slot->key.points);
+    return verdict != COMPILED_UNTRIED;
+}
+
+static void free_load(struct load *load)
+{
+    free(load->image);
+    free(load);
+}
+
+/* The load has been tried, or there was no memory to. Another one of its slot may have come
+ * meanwhile: what is put off is always the latest of its slot. */
+static void end_load(struct load *load, bool is_tried)
+{
+    if (is_tried || all.ends || load->taken != all.slots[load->slot].taken) {
+        free_load(load);
+        if (is_tried && list_empty(&all.put_off))
+            all.pause = (struct pause){0};
+        return;
+    }
+    if (!all.pause.s)
+        log_info("cuda: there is no memory to try a compiled kernel: it is tried again later");
+    if (list_empty(&all.put_off))
+        pause_begin(&all.pause, PAUSE_FIRST_S, PAUSE_MOST_S);
+    list_push(&all.put_off, &load->link);
+}
+
+/* Until a load has come, the pause is over, or the thread is to end. */
+static void wait_for_load(void)
+{
+    const struct timespec end = {.tv_sec = (time_t)(all.pause.end_ns / UINT64_C(1000000000)),
+                                 .tv_nsec = (long)(all.pause.end_ns % UINT64_C(1000000000))};
+    if (list_empty(&all.put_off))
+        pthread_cond_wait(&all.changed, &all.lock);
+    else if (pthread_cond_clockwait(&all.changed, &all.lock, CLOCK_MONOTONIC, &end) == ETIMEDOUT)
+        list_move(&all.put_off, &all.loads);
 }
 
 static void *run(void *unused)
@@ -113,14 +168,13 @@ static void *run(void *unused)
         if (!load && all.ends)
             break;
         if (!load) {
-            pthread_cond_wait(&all.changed, &all.lock);
+            wait_for_load();
             continue;
         }
         pthread_mutex_unlock(&all.lock);
-        load_slot(load);
-        free(load->image);
-        free(load);
+        const bool is_tried = load_slot(load);
         pthread_mutex_lock(&all.lock);
+        end_load(load, is_tried);
     }
     pthread_mutex_unlock(&all.lock);
     return NULL;
@@ -134,6 +188,7 @@ bool compiled_open(int device, int units)
     all.device = device;
     all.units = units;
     all.ends = all.loading = false;
+    all.pause = (struct pause){0};
     all.is_open = pthread_create(&all.thread, NULL, run, NULL) == 0;
     return all.is_open;
 }
@@ -144,10 +199,9 @@ void compiled_close(void)
         return;
     pthread_mutex_lock(&all.lock);
     all.ends = true;
-    LIST_DRAIN (struct load, load, &all.loads, link) {
-        free(load->image);
-        free(load);
-    }
+    list_move(&all.put_off, &all.loads);
+    LIST_DRAIN (struct load, load, &all.loads, link)
+        free_load(load);
     pthread_cond_broadcast(&all.changed);
     pthread_mutex_unlock(&all.lock);
     pthread_join(all.thread, NULL);
@@ -169,6 +223,11 @@ void compiled_take(uint32_t number, uint8_t *image, uint64_t bytes)
     struct slot *slot = &all.slots[number];
     pthread_mutex_lock(&all.lock);
     atomic_store_explicit(&slot->offered, false, memory_order_relaxed);
+    LIST_EACH (struct load, earlier, &all.put_off, link)
+        if (earlier->slot == number) {
+            list_remove(&earlier->link);
+            free_load(earlier);
+        }
     *load = (struct load){.slot = number, .taken = ++slot->taken, .image = image};
     list_push(&all.loads, &load->link);
     pthread_cond_broadcast(&all.changed);

@@ -1,9 +1,9 @@
 /* Kernels that were compiled for stencils of jobs, in slots that the front gives out (backend.h).
  *
  * A thread loads them: it compares each with numerics/stencil_point.h on a small field before it is
- * offered (one that differs is dropped, with a line of the log), and unloads what was in the slot
- * before once its launches have ended. These are never part of a graph, which would outlive that:
- * KERNEL_LEAST_POINTS. */
+ * offered (one that differs is dropped, with a line of the log; one that there is no memory for is
+ * tried again after a pause), and unloads what was in the slot before once its launches have ended.
+ * These are never part of a graph, which would outlive that: KERNEL_LEAST_POINTS. */
 #pragma once
 
 #include "gpu/compile/source.h"
@@ -21,7 +21,7 @@ void compiled_close(void);
 /* Load a kernel to the slot: its image (struct kernel_image), which is the callee's. Main thread.
  */
 void compiled_take(uint32_t slot, uint8_t *image, uint64_t bytes);
-/* Wait until all that were taken have been loaded or dropped. */
+/* Wait until all that were taken have been loaded, dropped or put off for want of memory. */
 void compiled_wait(void);
 
 /* The kernel, as for cudaLaunchKernel(), for fields of so many points in all; NULL: there is none.
@@ -31,7 +31,12 @@ const void *compiled_find(const struct kernel_key *key, uint64_t points);
 void compiled_used(const void *kernel, cudaStream_t stream);
 
 /* Does it give the values of stencil_point.h? Waits for the device. compiled_check.c */
-bool compiled_check(const struct kernel_key *key, const void *kernel, int units);
+enum compiled_verdict {
+    COMPILED_RIGHT,
+    COMPILED_WRONG,  /* other values, or it cannot be launched */
+    COMPILED_UNTRIED /* there was no memory for the trial */
+};
+enum compiled_verdict compiled_check(const struct kernel_key *key, const void *kernel, int units);
 
 /* One pass of a stencil by its kernel, between arrays on the device, of the points [low, high)
  * alone, which it tells. stencil_own.cu */

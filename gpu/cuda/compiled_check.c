@@ -101,32 +101,32 @@ static bool set_stencil(struct check *check)
     return true;
 }
 
-static bool make_field(struct check *check)
+static cudaError_t make_field(struct check *check)
 {
     check->bytes = plan_array_bytes(&check->plan);
     check->in = malloc(check->bytes);
     check->out = malloc(check->bytes);
     if (!check->in || !check->out)
-        return false;
+        return cudaErrorMemoryAllocation;
     for (uint64_t i = 0; i < check->plan.points; i++)
         if (check->key->dtype == DTYPE_F32)
             ((float *)check->in)[i] = (float)next_value(check);
         else
             ((double *)check->in)[i] = next_value(check);
     const uint64_t bytes[] = {check->bytes, check->bytes, check->plan.table->bytes, ROOM_BYTES};
-    bool good = true;
-    for (int i = 0; i < 4; i++)
-        good = good && cudaMalloc(&check->device[i], bytes[i]) == cudaSuccess;
-    return good;
+    cudaError_t error = cudaSuccess;
+    for (int i = 0; i < 4 && error == cudaSuccess; i++)
+        error = cudaMalloc(&check->device[i], bytes[i]);
+    return error;
 }
 
-/* False where it cannot be launched, or has written past its points. */
-static bool run_kernel(struct check *check, const void *kernel, int units)
+static cudaError_t run_kernel(struct check *check, const void *kernel, int units)
 {
     cudaStream_t stream;
-    if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess)
-        return false;
-    cudaError_t error =
+    cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (error != cudaSuccess)
+        return error;
+    error =
         cudaMemcpyAsync(check->device[0], check->in, check->bytes, cudaMemcpyHostToDevice, stream);
     if (error == cudaSuccess)
         error = cudaMemsetAsync(check->device[1], POISON, check->bytes, stream);
@@ -150,7 +150,7 @@ static bool run_kernel(struct check *check, const void *kernel, int units)
     if (error == cudaSuccess)
         error = cudaStreamSynchronize(stream);
     fault_never(cudaStreamDestroy(stream), "cudaStreamDestroy");
-    return fault_check(error, "a compiled kernel's trial");
+    return error;
 }
 
 /* Is the point as it is to be: the stencil's sum, or untouched where it is not the kernel's? */
@@ -187,24 +187,40 @@ static bool compare(const struct check *check)
     return true;
 }
 
-bool compiled_check(const struct kernel_key *key, const void *kernel, int units)
+static cudaError_t make_plan(struct check *check)
+{
+    struct failure failure = {0};
+    set_shape(check);
+    if (!set_stencil(check))
+        return cudaErrorMemoryAllocation;
+    if (!job_check(&check->job, 1e15, &failure) ||
+        !job_check_block(&check->job, check->block, &failure))
+        return cudaErrorInvalidValue;
+    return plan_init(&check->plan, &check->job, check->block) ? cudaSuccess
+                                                              : cudaErrorMemoryAllocation;
+}
+
+enum compiled_verdict compiled_check(const struct kernel_key *key, const void *kernel, int units)
 {
     struct timespec now;
-    struct failure failure = {0};
     clock_gettime(CLOCK_MONOTONIC, &now);
     struct check check = {.key = key, .random = (uint64_t)now.tv_nsec * 2 + 1};
-    set_shape(&check);
-    bool good = set_stencil(&check) && job_check(&check.job, 1e15, &failure) &&
-                job_check_block(&check.job, check.block, &failure);
-    const bool planned = good && plan_init(&check.plan, &check.job, check.block);
-    good = planned && make_field(&check) && run_kernel(&check, kernel, units) && compare(&check);
-    if (planned)
-        plan_release(&check.plan);
+    cudaError_t error = make_plan(&check);
+    if (error == cudaSuccess)
+        error = make_field(&check);
+    if (error == cudaSuccess)
+        error = run_kernel(&check, kernel, units);
+    enum compiled_verdict verdict = COMPILED_WRONG;
+    if (fault_check(error, "a compiled kernel's trial") && compare(&check))
+        verdict = COMPILED_RIGHT;
+    else if (error == cudaErrorMemoryAllocation)
+        verdict = COMPILED_UNTRIED;
+    plan_release(&check.plan);
     for (int i = 0; i < 4; i++)
         if (check.device[i])
             fault_never(cudaFree(check.device[i]), "cudaFree");
     free(check.in);
     free(check.out);
     free(check.block);
-    return good;
+    return verdict;
 }

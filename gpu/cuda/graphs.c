@@ -4,12 +4,18 @@
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/passes.h"
+#include "gpu/cuda/pause.h"
 #include "gpu/cuda/slots.h"
 #include "base/log.h"
 
 #include <string.h>
 
-enum { GRAPHS_KEPT = 16, GRAPH_LAUNCHES = PASSES_JOBS };
+enum {
+    GRAPHS_KEPT = 16,
+    GRAPH_LAUNCHES = PASSES_JOBS,
+    PAUSE_FIRST_S = 60, /* a capture that can never work costs next to nothing at that rate */
+    PAUSE_MOST_S = 600
+};
 
 /* All that decides what a launch's kernels are told. Without padding: equal ones are equal bytes.
  */
@@ -32,7 +38,7 @@ static struct {
     cudaStream_t stream; /* to capture on: nothing is ever done there */
     uint64_t clock;      /* counts the uses */
     uint64_t freed;      /* memory_freed() when last looked */
-    bool refused;        /* a capture has failed: there are no more */
+    struct pause pause;  /* a graph has failed, often for want of memory: there are none for now */
 } cache;
 
 cudaError_t graphs_open(void)
@@ -133,7 +139,7 @@ static cudaError_t put_each(struct group *group, int units, cudaStream_t stream)
 }
 
 /* Relaxed: what else a launch asks of CUDA, and other threads do, is none of the capture's. False:
- * there is no graph, and there will be none. */
+ * there is no graph. */
 static bool capture(struct graph *graph, struct group *group, int units)
 {
     cudaGraph_t captured = NULL;
@@ -152,14 +158,17 @@ static bool capture(struct graph *graph, struct group *group, int units)
     return ok;
 }
 
-/* False: it has not been, and none will be. */
+/* False: it has not been, and none will be for a while. */
 static bool launch_graph(struct graph *graph, struct group *group, int units, cudaStream_t stream)
 {
     if ((graph->exec || capture(graph, group, units)) &&
-        fault_check(cudaGraphLaunch(graph->exec, stream), "cudaGraphLaunch"))
+        fault_check(cudaGraphLaunch(graph->exec, stream), "cudaGraphLaunch")) {
+        cache.pause = (struct pause){0};
         return true;
-    log_warning("cuda: no graph could be had: chains go launch by launch from here on");
-    cache.refused = true;
+    }
+    pause_begin(&cache.pause, PAUSE_FIRST_S, PAUSE_MOST_S);
+    log_warning("cuda: no graph could be had: chains go launch by launch for %u s",
+                (unsigned)cache.pause.s);
     drop_all();
     return false;
 }
@@ -168,7 +177,7 @@ static bool launch_graph(struct graph *graph, struct group *group, int units, cu
 static struct graph *graph_of(struct group *group)
 {
     struct told told[GRAPH_LAUNCHES];
-    if (cache.refused || !group->ends_round)
+    if (!group->ends_round || pause_lasts(&cache.pause))
         return NULL;
     if (cache.freed != memory_freed()) {
         cache.freed = memory_freed();

@@ -17,7 +17,7 @@ void graphs_close(void);
 /* Put the launches of the group, each with its slot, on the stream: in no order, with the copies of
  * their sources and targets before and after all of them; or, of a chain, in theirs. Where these
  * end a round, and are several, they may go as a graph, which is group->graph then; else one by
- * one, as after a failed capture. units: multiprocessors. */
+ * one, as for some minutes after a failed capture. units: multiprocessors. */
 void graphs_put(struct group *group, int units, cudaStream_t stream);
 /* A group that it was launched with has ended. */
 void graphs_ended(struct graph *graph);

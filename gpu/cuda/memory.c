@@ -7,6 +7,7 @@
 enum {
     KEEP_BLOCKS = 1024,
     GRAIN_BYTES = 512,
+    BUSY_TIMES = 2, /* as much may be kept while work is under way */
     STEPS = 16 /* sizes from one power of two to the next: few, so that blocks are of use again */
 };
 
@@ -118,6 +119,12 @@ void memory_give(void *memory, uint64_t bytes, uint64_t owner)
         drop_oldest_block();
     cache.blocks[cache.count++] = (struct kept){memory, bytes, owner};
     cache.bytes += bytes;
+    /* A worker that always has work never comes to memory_rest(). The cache is bounded higher here
+     * than there, since to drop a block waits for the device, which is worth it only where a great
+     * part of the memory lies unused. The newest block stays, however large it is: the next job of
+     * its kind takes it. */
+    while (cache.bytes > BUSY_TIMES * cache.most_bytes && cache.count > 1)
+        drop_oldest_block();
 }
 
 bool memory_rest(void)

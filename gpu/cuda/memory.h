@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Freed blocks of more bytes than that are not kept for long: memory_rest(). */
+/* Freed blocks of more bytes than that are not kept for long: memory_rest(). While work is under
+ * way there are at most twice as many, or one block. */
 void memory_open(uint64_t keep_bytes);
 void memory_close(void);
 

@@ -8,6 +8,7 @@
 #include "tests/unit/unit.h"
 
 #include <string.h>
+#include <time.h>
 
 enum { QUEUE = 1, RECORDER, ROUND = 3 };
 
@@ -16,7 +17,16 @@ static struct {
     int captures, graph_launches, execs;
     cudaError_t begin, end, instantiate, launch; /* that each gives */
     uint64_t load, freed;
+    time_t now_s;
 } device;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    (void)clock;
+    *now = (struct timespec){.tv_sec = device.now_s};
+    return 0;
+}
 
 static int number_of(cudaStream_t stream)
 {
@@ -249,6 +259,42 @@ TEST(where_there_can_be_none_it_goes_one_by_one, setup, teardown)
         for (int k = 0; k < 3; k++)
             assert_false(is_graph(&round));
         assert_int_equal(device.captures, 1);
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+    }
+}
+
+/* Memory comes back; a capture that can never work is not to be tried at each launch. */
+TEST(it_is_tried_again_after_pauses, setup, teardown)
+{
+    static const int pauses_s[] = {60, 120, 240, 480, 600, 600};
+    enum { PAUSES = sizeof pauses_s / sizeof pauses_s[0] };
+    cudaError_t *const failing[] = {&device.begin, &device.end, &device.instantiate,
+                                    &device.launch};
+    for (size_t i = 0; i < sizeof failing / sizeof failing[0]; i++) {
+        struct round round, other;
+        round_make(&round, 0);
+        round_make(&other, 50);
+        *failing[i] = cudaErrorMemoryAllocation;
+        for (int p = 0; p < PAUSES; p++) {
+            for (int k = 0; k < 5; k++)
+                assert_false(is_graph(&round));
+            device.now_s += pauses_s[p] - 1;
+            assert_false(is_graph(&round));
+            assert_int_equal(device.captures, p + 1);
+            device.now_s++;
+        }
+        *failing[i] = cudaSuccess;
+        assert_false(is_graph(&round));
+        assert_true(is_graph(&round));
+        *failing[i] = cudaErrorMemoryAllocation;
+        for (int k = 0; k < 2; k++)
+            assert_false(is_graph(&other));
+        *failing[i] = cudaSuccess;
+        device.now_s += pauses_s[0]; /* the first one again, since it has worked */
+        assert_false(is_graph(&other));
+        assert_true(is_graph(&other));
+        assert_int_equal(device.captures, PAUSES + 3);
         assert_int_equal(teardown(state), 0);
         assert_int_equal(setup(state), 0);
     }

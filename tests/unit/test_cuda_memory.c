@@ -52,34 +52,54 @@ TEST(test_a_block_is_used_again_and_cleared_for_another_owner, setup, teardown)
     assert_int_equal(counted_device.freed, 0);
 }
 
-/* cudaFree waits for the device: memory is freed only when the device is idle or memory is short.
- */
+/* cudaFree waits for the device: memory is freed only when the device is idle or memory is short,
+ * or when very much is kept. */
 TEST(test_too_much_is_given_back_when_there_is_time, setup, teardown)
 {
-    void *blocks[9];
+    void *blocks[5];
     bool must_clear;
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < 5; i++)
         blocks[i] = memory_take(40 * MiB, ALICE, &must_clear);
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < 5; i++)
         memory_give(blocks[i], 40 * MiB, ALICE);
     assert_int_equal(counted_device.freed, 0);
     int turns = 1;
     while (memory_rest())
         turns++;
-    assert_int_equal(turns, 7);
+    assert_int_equal(turns, 3);
     assert_true(counted_device.bytes <= KEEP_BYTES);
     assert_false(memory_rest());
-    assert_int_equal(counted_device.freed, 7);
+    assert_int_equal(counted_device.freed, 3);
+}
+
+TEST(test_a_worker_that_never_rests_does_not_keep_all, setup, teardown)
+{
+    bool must_clear;
+    for (int i = 0; i < 100; i++) {
+        const uint64_t bytes = (uint64_t)(10 + i) * MiB;
+        memory_give(memory_take(bytes, ALICE, &must_clear), bytes, ALICE);
+        assert_true(counted_device.bytes <= 2 * KEEP_BYTES);
+    }
+    assert_true(counted_device.bytes > KEEP_BYTES);
+}
+
+TEST(test_a_block_too_large_to_keep_is_used_again_by_the_next_job, setup, teardown)
+{
+    bool must_clear;
+    for (int i = 0; i < 5; i++)
+        memory_give(memory_take(300 * MiB, ALICE, &must_clear), 300 * MiB, ALICE);
+    assert_int_equal(counted_device.made, 1);
 }
 
 TEST(test_what_is_kept_makes_room, setup, teardown)
 {
     bool must_clear;
     for (int i = 0; i < 4; i++) {
-        void *block = memory_take((uint64_t)(200 + 16 * i) * MiB, ALICE, &must_clear);
+        void *block = memory_take((uint64_t)(44 + 2 * i) * MiB, ALICE, &must_clear);
         assert_non_null(block);
-        memory_give(block, (uint64_t)(200 + 16 * i) * MiB, ALICE);
+        memory_give(block, (uint64_t)(44 + 2 * i) * MiB, ALICE);
     }
+    assert_int_equal(counted_device.freed, 0);
     void *large = memory_take(900 * MiB, BOB, &must_clear);
     assert_non_null(large);
     assert_true(must_clear);
