@@ -10,7 +10,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { BLOCK_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
+enum {
+    BLOCK_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE,
+    KEPT = 1024 /* messages that an empty queue keeps room for */
+};
 
 /* Bytes of a record of that type, without a block; 0: there is no such type. */
 static uint32_t record_bytes(unsigned type)
@@ -173,6 +176,12 @@ enum channel_result channel_queue_flush(struct channel_queue *queue, int socket)
         queue->count -= n;
     }
     queue->first = 0;
+    /* One burst would have its room, in no budget, for as long as the worker lives. */
+    if (queue->capacity > KEPT) {
+        free(queue->items);
+        queue->items = NULL;
+        queue->capacity = 0;
+    }
     return CHANNEL_OK;
 }
 

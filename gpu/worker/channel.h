@@ -320,8 +320,8 @@ uint32_t channel_complete(struct channel_message *to, const struct channel_messa
 bool channel_is_whole(const struct channel_message *message, uint32_t bytes);
 
 /* Messages on their way out, in order: senders queue them here, and one flush a
- * turn of the loop sends all of it in few packets. Grows as needed: each end's records are bounded
- * by the jobs and slabs of the front (device_array()). */
+ * turn of the loop sends all of it in few packets. Grows as needed, until all is sent: each end's
+ * records are bounded by the jobs and slabs of the front (device_array()). */
 struct channel_queue {
     struct channel_queued {
         struct channel_message message;

@@ -263,6 +263,7 @@ static void worker_gone(struct device *device)
     device->leaving = false;
     device->short_lives = served ? 0 : device->short_lives + 1;
     device->generation++; /* what is made from here on is the next worker's */
+    users_forget_plans(device->devices->users, device->number);
     uv_timer_stop(&device->timer);
     if (device->poll_open)
         uv_close((uv_handle_t *)&device->poll, on_poll_closed);
@@ -471,7 +472,8 @@ void devices_free(struct devices *devices)
 
 double device_copy_ns(const struct device *device, uint64_t bytes)
 {
-    return device->bridged ? link_rate_ns(&device->rate, bytes) : (double)schedule_copy(bytes);
+    return device->bridged ? link_rate_ns(&device->rate, bytes, uv_hrtime())
+                           : (double)schedule_copy(bytes);
 }
 
 const char *device_state_name(const struct device *device)

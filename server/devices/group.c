@@ -374,6 +374,7 @@ void group_lose(const struct device *member)
     if (device->state != DEVICE_CLOSED)
         device->state = DEVICE_DOWN;
     device->generation++;
+    users_forget_plans(device->devices->users, device->number);
     device->losing = true;
     device->group->abandoned = NULL;
     LIST_EACH (struct group_run, run, &device->group->runs, link) {

@@ -17,14 +17,13 @@ enum {
     BUFFER_BYTES = 1 << 20,
     JOB_BYTES = 4 << 10, /* the events of a job take less */
     TRACKS_MOST = 2048,
-    LANE_BYTES = 512 /* the names of its tracks take less */
+    RESTS = 120 /* calls of trace_flush() after a failure: a minute */
 };
-_Static_assert(TRACKS_MOST *LANE_BYTES <= BUFFER_BYTES, "a buffer takes the names of all tracks");
 
-/* Two tracks of a user: of a job, and of its copies. */
+/* Two tracks of a user, in one file: of a job, and of its copies. */
 struct track {
     uint32_t uid;
-    uint32_t process; /* in the file: from 1 up, as users come; viewers take 0 for no process */
+    uint32_t process; /* there: from 1 up, as users come; viewers take 0 for no process */
     uint32_t number;  /* of the user's tracks: 1, 2, … */
     uint64_t end_ns;  /* of its last job */
 };
@@ -37,7 +36,9 @@ struct buffer {
 struct trace {
     uv_loop_t *loop;
     const char *path;
-    int file; /* −1: it failed, and nothing is written any more */
+    int file; /* −1: it failed, and another is begun after a rest */
+    uint32_t rested;
+    bool failing; /* since then no events were written: nothing more is said of it */
     uint64_t file_bytes, bytes_most;
     struct buffer buffers[2], *filling, *written; /* the latter by the thread while `writing` */
     bool writing;
@@ -97,8 +98,11 @@ static struct track *choose_track(struct trace *trace, uint32_t uid, uint64_t be
         process = track->process;
         number++;
     }
-    if (trace->track_count == TRACKS_MOST)
+    if (trace->track_count == TRACKS_MOST) {
+        /* As if it were written: else the file, and so the lack of tracks, might never end. */
+        trace->file_bytes += JOB_BYTES;
         return NULL;
+    }
     struct track *track = &trace->tracks[trace->track_count++];
     *track = (struct track){.uid = uid, .process = process, .number = number};
     name_track(trace, track, trace->filling);
@@ -143,7 +147,10 @@ static void add_job(struct trace *trace, const struct traced_job *job, const str
 
 static void fail_trace(struct trace *trace, const char *what, int error)
 {
-    log_error("%s: %s: %s; tracing ends", trace->path, what, strerror(error));
+    if (!trace->failing)
+        log_error("%s: %s: %s; no job is traced", trace->path, what, strerror(error));
+    trace->failing = true;
+    trace->rested = 0;
     rights_close(trace->file);
     trace->file = -1;
 }
@@ -169,30 +176,30 @@ static void begin_file(struct trace *trace)
     static const char head[] = "[\n{\"name\":\"fdserver\",\"ph\":\"M\",\"pid\":1,"
                                "\"args\":{\"version\":\"" FDSERVER_VERSION "\"}}";
     trace->file = open(trace->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    trace->file_bytes = 0;
     if (trace->file < 0)
         fail_trace(trace, "open", errno);
     write_now(trace, head, sizeof head - 1);
-    /* What was put together before may be on any of the tracks. */
-    trace->written->length = 0;
-    for (uint32_t i = 0; i < trace->track_count; i++)
-        name_track(trace, &trace->tracks[i], trace->written);
-    write_now(trace, trace->written->bytes, trace->written->length);
+    trace->file_bytes = 0; /* of events: a file without any is not worth keeping */
+    trace->track_count = 0;
 }
 
+/* What is being filled is on this file's tracks: it goes there or, if the file failed, nowhere. */
 static void end_file(struct trace *trace)
 {
+    write_now(trace, trace->filling->bytes, trace->filling->length);
+    trace->filling->length = 0;
     write_now(trace, "\n]\n", 3);
     rights_close(trace->file);
     trace->file = -1;
 }
 
+/* Begin a file, and keep the one before if it has any events and is still there. */
 static void rotate(struct trace *trace)
 {
     char old_path[PATH_MAX + sizeof ".1"];
     snprintf(old_path, sizeof old_path, "%s.1", trace->path);
     end_file(trace);
-    if (rename(trace->path, old_path) != 0)
+    if (trace->file_bytes && rename(trace->path, old_path) != 0 && errno != ENOENT)
         fail_trace(trace, "rename", errno);
     else
         begin_file(trace);
@@ -211,13 +218,19 @@ static void on_written(uv_fs_t *request)
     trace->file_bytes += (uint64_t)n;
     /* Any rest that the thread left: a full disk shows here. */
     write_now(trace, trace->written->bytes + n, trace->written->length - (size_t)n);
-    if (trace->file >= 0 && trace->file_bytes >= trace->bytes_most)
-        rotate(trace);
+    if (trace->failing && trace->file >= 0) {
+        trace->failing = false;
+        log_info("%s: jobs are traced again", trace->path);
+    }
 }
 
 void trace_flush(struct trace *trace)
 {
-    if (trace->writing || !trace->filling->length || trace->file < 0)
+    if (trace->writing)
+        return;
+    if (trace->file < 0 ? ++trace->rested >= RESTS : trace->file_bytes >= trace->bytes_most)
+        rotate(trace);
+    if (!trace->filling->length || trace->file < 0)
         return;
     struct buffer *const full = trace->filling;
     trace->filling = trace->written;
@@ -234,8 +247,10 @@ void trace_flush(struct trace *trace)
 
 void trace_job(struct trace *trace, const struct traced_job *job)
 {
-    if (trace->file < 0)
+    if (trace->file < 0) {
+        trace->left_out++;
         return;
+    }
     if (BUFFER_BYTES - trace->filling->length < JOB_BYTES)
         trace_flush(trace);
     struct track *track = NULL;
@@ -278,8 +293,6 @@ void trace_close(struct trace *trace)
 {
     if (!trace)
         return;
-    write_now(trace, trace->filling->bytes, trace->filling->length);
-    if (trace->file >= 0)
-        end_file(trace);
+    end_file(trace);
     free(trace);
 }

@@ -7,8 +7,9 @@
  * microseconds.
  *
  * The file is a JSON array whose end is missing while it is written, as the viewers expect. At
- * `bytes_most` it is ended and renamed to FILE.1, and a new one is begun. It is written by a thread
- * of libuv's; jobs that end while it cannot keep up are left out and counted.
+ * `bytes_most` it is ended and renamed to FILE.1, and a new one is begun, with tracks of its own.
+ * It is written by a thread of libuv's; jobs that end while it cannot keep up, or while there are
+ * too many tracks, are left out and counted. A minute after a failure a new one is begun, too.
  */
 #pragma once
 
@@ -41,7 +42,7 @@ struct traced_job {
  * `path` must last. */
 struct trace *trace_open(uv_loop_t *loop, const char *path, uint64_t bytes_most);
 void trace_job(struct trace *trace, const struct traced_job *job);
-/* Write the collected events; called twice a second. */
+/* Write the collected events, in a new file if it is time for one; called twice a second. */
 void trace_flush(struct trace *trace);
 /* Write the rest and end the file. The loop has ended. NULL is allowed. */
 void trace_close(struct trace *trace);

@@ -1,6 +1,7 @@
 #include "server/users/user.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct user *user_find(struct users *users, uid_t uid)
 {
@@ -80,4 +81,13 @@ struct device_user *user_part(struct user *user, uint32_t device, struct failure
     if (!(*part = calloc(1, sizeof **part)))
         failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     return *part;
+}
+
+void users_forget_plans(struct users *users, uint32_t device)
+{
+    LIST_EACH (struct user, user, &users->list, link) {
+        struct device_user *part = user->part[device];
+        if (part)
+            memset(part->flow.planned, 0, sizeof part->flow.planned);
+    }
 }

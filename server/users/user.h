@@ -92,3 +92,7 @@ void users_forget_idle(struct users *users);
 /* The user's part of the device of that number, made at first sight and kept as long as the user.
  * NULL with OUT_OF_MEMORY. */
 struct device_user *user_part(struct user *user, uint32_t device, struct failure *failure);
+
+/* The worker of the device of that number is lost, with the plans that it has made: the next one
+ * makes them again, which counts in the schedule. */
+void users_forget_plans(struct users *users, uint32_t device);

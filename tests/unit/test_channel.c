@@ -352,3 +352,31 @@ TEST(test_pushed_messages_wait_for_a_flush, setup, teardown)
     }
     channel_queue_free(&queue);
 }
+
+/* The room of a burst is freed when all of it was sent, that of everyday use is kept. */
+TEST(test_a_burst_leaves_no_room_behind, setup, teardown)
+{
+    static const uint32_t bursts[] = {5000, 1000, 1};
+    struct channel_queue queue = {0};
+    uint64_t sent = 0, received = 0;
+    for (size_t i = 0; i < sizeof bursts / sizeof *bursts; i++) {
+        for (const uint64_t end = sent + bursts[i]; sent < end; sent++) {
+            const struct channel_message message = numbered(sent);
+            assert_true(channel_queue_push(&queue, &message, NULL, -1));
+        }
+        const uint32_t most = queue.capacity;
+        assert_true(most >= bursts[i]);
+        while (received < sent) {
+            struct channel_message message;
+            int descriptor;
+            assert_int_not_equal(channel_queue_flush(&queue, ends[0]), CHANNEL_CLOSED);
+            while (channel_receive(ends[1], &inbox, &message, &descriptor) == CHANNEL_OK)
+                assert_int_equal(message.u.copy.tag, received++);
+        }
+        assert_int_equal(queue.count, 0);
+        assert_int_equal(queue.pushed, sent);
+        assert_int_equal(queue.capacity, most > 1024 ? 0 : most);
+        assert_int_equal(queue.items != NULL, most <= 1024);
+    }
+    channel_queue_free(&queue);
+}

@@ -1,6 +1,8 @@
 /* Users beyond USERS_KEPT who hold and owe nothing are forgotten, in the order in which they left;
- * each thing that a user may hold or owe, by itself, keeps the user. */
+ * each thing that a user may hold or owe, by itself, keeps the user. Plans are forgotten with the
+ * worker that has made them. */
 #include "server/users/user.h"
+#include "tests/lib/job_of.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>
@@ -135,4 +137,30 @@ TEST(where_all_hold_something_all_stay, begin, end)
         user->counters.connections = 1;
     users_forget_idle(&users);
     assert_int_equal(users.count, USERS_KEPT + MORE);
+}
+
+TEST(plans_go_with_their_worker, begin, end)
+{
+    struct failure failure = {0};
+    struct job job = job_of(OPERATOR_DERIVATIVE, DTYPE_F64, 1000, 1, 1, 8);
+    job.more.coordinates = 1;
+    struct flow *flows[2][2];
+    for (uid_t uid = 0; uid < 2; uid++)
+        for (uint32_t device = 0; device < 2; device++) {
+            struct device_user *part = user_part(known(uid), device, &failure);
+            assert_non_null(part);
+            flows[uid][device] = &part->flow;
+            assert_true(schedule_plan(&part->flow, &job) > 0);
+            schedule_learn(&part->flow, &job, 1);
+            assert_int_equal(schedule_plan(&part->flow, &job), 0);
+        }
+    const int64_t takes_ns = schedule_estimate(flows[1][1], &job);
+    users_forget_plans(&users, 1);
+    for (int uid = 0; uid < 2; uid++) {
+        assert_int_equal(schedule_plan(flows[uid][0], &job), 0); /* another device's */
+        assert_true(schedule_plan(flows[uid][1], &job) > 0);
+        schedule_learn(flows[uid][1], &job, 1);
+        assert_int_equal(schedule_plan(flows[uid][1], &job), 0);
+    }
+    assert_int_equal(schedule_estimate(flows[1][1], &job), takes_ns); /* the device is the same */
 }
