@@ -173,7 +173,7 @@ class _Pool:
         for memory in list(self._memories):
             if memory.registering._error:
                 self._memories.remove(memory)
-                self._grows_at = _retry_at(memory.registering._error)
+                self._grows_at = max(self._grows_at, _retry_at(memory.registering._error))
             elif memory.spent:
                 self._drop(memory)
         free = [memory for memory in self._memories if len(memory) == size and not memory.busy]

@@ -243,11 +243,15 @@ static void print_manual(void)
 /* Of a variable that looks like an option's, by a mistake in its name. */
 static void warn_unless_known(const char *variable)
 {
+    static const char *const others[] = {"FDSERVER_SOCKET", "FDSERVER_KERNELS"};
+    enum { OTHERS = sizeof others / sizeof others[0] };
     const size_t length = strcspn(variable, "=");
-    char name[64] = "FDSERVER_SOCKET"; /* the clients' */
-    for (int i = -1; i < OPTION_COUNT; i++) {
-        if (i >= 0)
-            option_name(&options[i], true, name);
+    for (int i = 0; i < OTHERS + OPTION_COUNT; i++) {
+        char name[64];
+        if (i < OTHERS)
+            snprintf(name, sizeof name, "%s", others[i]); /* of clients, and of workers */
+        else
+            option_name(&options[i - OTHERS], true, name);
         if (strlen(name) == length && strncmp(name, variable, length) == 0)
             return;
     }

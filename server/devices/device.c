@@ -45,6 +45,8 @@ static void end_process(const struct device *device)
 
 void device_give_up(struct device *device, const char *why)
 {
+    if (device->is_given_up)
+        return;
     log_error("%s: %s; ending its worker", device->name, why);
     end_process(device);
     device->is_given_up = device->pid > 0;
@@ -481,7 +483,8 @@ const char *device_state_name(const struct device *device)
     static const char *const names[] = {"starting", "ready", "down", "closed"};
     if (device->leaving)
         return "leaving";
-    if (!device->group && device->state == DEVICE_READY && heartbeat_is_stalled(&device->heartbeat))
+    if (!device->group && device->state == DEVICE_READY &&
+        (device->is_given_up || heartbeat_is_stalled(&device->heartbeat)))
         return "stalled";
     return names[device->state];
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 enum { EXIT_START = 1 };
@@ -29,6 +30,7 @@ struct server {
     struct jobs jobs;
     struct io io;
     bool auto_device; /* --device auto, still looking for GPUs */
+    bool opening;     /* devices: there may be more than settle */
     bool listening;
     uint64_t drain_until_ns;
     uint64_t stop_ns; /* nothing is waited for any more; 0: it drains, or serves */
@@ -169,18 +171,22 @@ static bool open_rest(struct server *server, struct device *first, bool ready)
         device_forget(first);
         return open_device(server, "host");
     }
-    for (uint32_t i = 1; i < first->info.count; i++) {
+    bool open = true;
+    server->opening = true; /* one that cannot be started settles at once */
+    for (uint32_t i = 1; i < first->info.count && open; i++) {
         char name[24];
         snprintf(name, sizeof name, "cuda:%u", i);
-        if (!open_device(server, name))
-            return false;
+        open = open_device(server, name);
     }
-    return true;
+    server->opening = false;
+    return open;
 }
 
 /* Other nodes are not waited for. */
 static void serve_if_settled(struct server *server)
 {
+    if (server->opening)
+        return;
     LIST_EACH (const struct device, other, &server->devices.list, link)
         if (!other->group && !other->bridged && !other->once_ready)
             return;
@@ -234,11 +240,16 @@ static bool find_program(const char *own, const char *name, char *path, size_t r
     static const char *const places[] = {"", "../gpu/"};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         snprintf(path, room, "%s/%s%s", own, places[i], name);
-        const int program = access(path, X_OK) == 0 ? open(path, O_PATH | O_CLOEXEC) : -1;
-        if (program >= 0) {
-            snprintf(path, room, "/proc/%d/fd/%d", (int)getpid(), program);
-            return true;
-        }
+        if (access(path, X_OK) != 0)
+            continue;
+        /* Our number in /proc may be of another namespace; who is not dumpable is closed to others.
+         */
+        const int program = open(path, O_PATH | O_CLOEXEC);
+        char self[24];
+        const ssize_t digits = readlink("/proc/self", self, sizeof self - 1);
+        if (program >= 0 && digits > 0 && prctl(PR_GET_DUMPABLE) == 1)
+            snprintf(path, room, "/proc/%.*s/fd/%d", (int)digits, self, program);
+        return true;
     }
     *path = 0;
     return false;
