@@ -14,7 +14,7 @@ import time
 import numpy
 import pytest
 
-from fdtest import ENDLESS, PATIENCE_S, MiB, Daemon, Node, Region, binary, bits, clean_environment, eventually, sanitized, stopped, wave
+from fdtest import ENDLESS, PATIENCE_S, MiB, Daemon, Node, Region, binary, bits, clean_environment, eventually, sanitized, starved, stopped, wave
 
 LENT = "n1/host"
 LOST = {"DEVICE_LOST", "FIELD_LOST"}
@@ -278,19 +278,18 @@ def test_a_node_that_leaves(placement):
             [worker] = processes(node, "fdworker")
             runs = client.send("diffusion", f={"field": field}, out={"field": field}, progress=True, **long)
             client.await_note()
-            os.kill(worker, signal.SIGSTOP)  # so that it is not over before what follows
-            waits = [client.send("laplacian", f={"field": field}, placement=placement) for _ in range(3)]
-            result = client.send("get", field=field)
-            node.process.send_signal(signal.SIGTERM)
-            eventually(lambda: states(daemon)[LENT] == "leaving", "the head knows")
-            assert {client.error(job).code for job in waits} == {"DEVICE_LOST"}
-            for where in {"placement": LENT}, {"distribute": True}:
-                for method in "laplacian", "put":
-                    error = other.refused(method, f=f, **where)
-                    assert (error.code, error.retryable) == ("DEVICE_LOST", True)
-            assert other.call("laplacian", f=f, dry_run=True, placement="spread")["device"] == "host"
-            assert node.process.poll() is None
-            os.kill(worker, signal.SIGCONT)
+            with starved(worker):  # so that it is not over before what follows
+                waits = [client.send("laplacian", f={"field": field}, placement=placement) for _ in range(3)]
+                result = client.send("get", field=field)
+                node.process.send_signal(signal.SIGTERM)
+                eventually(lambda: states(daemon)[LENT] == "leaving", "the head knows")
+                assert {client.error(job).code for job in waits} == {"DEVICE_LOST"}
+                for where in {"placement": LENT}, {"distribute": True}:
+                    for method in "laplacian", "put":
+                        error = other.refused(method, f=f, **where)
+                        assert (error.code, error.retryable) == ("DEVICE_LOST", True)
+                assert other.call("laplacian", f=f, dry_run=True, placement="spread")["device"] == "host"
+                assert node.process.poll() is None
             client.recv(runs)
             assert client.recv(result)["out"].tobytes() == expected
             assert node.process.wait(PATIENCE_S) == 0

@@ -183,7 +183,7 @@ def test_a_staged_reply_outlives_its_worker_or_says_so(daemon):
         field = client.put(wave(64, 64, 64))
         device = daemon.device()
         jobs = [client.send("get", field=field) for _ in range(20)]
-        eventually(lambda: daemon.stats()["queue"]["replying"] == 20, "replies")
+        eventually(lambda: daemon.stats()["queue"]["replying"] >= 4, "replies")
         os.kill(device["pid"], signal.SIGKILL)
         daemon.await_worker(device["generation"])
         time.sleep(2.5)  # past the second after which unread staged bytes make room for others
