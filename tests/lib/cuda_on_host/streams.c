@@ -569,8 +569,7 @@ cudaError_t cudaSetDevice(int index)
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int index)
 {
-    const char *folder =
-        getenv("CUDA_ON_HOST_FAULTS"); /* a file of a device's number: it has one */
+    const char *folder = getenv("CUDA_ON_HOST_FAULTS"); /* a file of its number: it has one */
     char path[4096];
     snprintf(path, sizeof path, "%s/%d", folder ? folder : "", index);
     if (folder && access(path, F_OK) == 0)
