@@ -402,7 +402,7 @@ void kernels_use(struct device *device, struct user *user, const struct job *job
     if (kernel->state != KERNEL_KEPT)
         return;
     const int slot = slot_of(kernels, kernel->number);
-    if (is_trusted(&device->kernels, slot, kernel, uv_hrtime()))
+    if (kernel->is_suspect && is_trusted(&device->kernels, slot, kernel, uv_hrtime()))
         kernel->is_suspect = false; /* the worker that ended did so by chance */
     send_kernel(device, slot);
 }

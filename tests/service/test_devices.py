@@ -145,4 +145,4 @@ def test_a_worker_that_cannot_be_started(tmp_path, devices):
             os.killpg(group.pid, 9)
             raise
     assert group.returncode == 0 and out == "ended with 1\n"
-    assert "cannot be used" in log
+    assert f"{'cuda:0' if devices == 'auto' else 'host'} cannot be used" in log

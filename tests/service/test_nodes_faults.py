@@ -29,6 +29,10 @@ def test_a_region_is_not_registered_at_a_node_that_has_gone():
             region = Region(4096)
             registers = region.send_register(client)
             client.call("info")  # it has been read
+
+            def is_charged():  # or refused, where the worker has stood still for too long
+                return client.call("stats")["user"]["regions"] == 1 or registers in client.replies
+            eventually(is_charged, "the region's charge")
             lose(daemon)
         error = client.error(registers)
         assert (error.code, error.retryable) == ("DEVICE_LOST", True)

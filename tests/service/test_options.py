@@ -110,6 +110,7 @@ def test_listen_in_the_environment_is_a_list(tmp_path):
 
 def test_info():
     with Daemon() as daemon:
+        eventually(lambda: daemon.device()["state"] == "ready", "ready")
         info = daemon.info()
         assert info["pid"] == daemon.pid
         [device] = [{k: d[k] for k in ("name", "kind", "model", "state", "generation", "pid", "memory_bytes",
