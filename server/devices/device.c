@@ -21,12 +21,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { BACKOFF_FIRST_MS = 5, BACKOFF_MOST_MS = 100, ANSWERS_AT_ONCE = 64 };
 enum {
-    BACKOFF_FIRST_MS = 5,
-    BACKOFF_MOST_MS = 100,
     BACKOFF_REFUSED_MS = 10000, /* of a device that cannot be used, as after a fault of its own */
-    HELD_MS = 10000, /* a worker that was killed ends in far less, unless the kernel holds it */
-    ANSWERS_AT_ONCE = 64
+    HELD_MS = 10000 /* a worker that was killed ends in far less, unless the kernel holds it */
 };
 
 /* A worker that has served for so long was no failure. */
@@ -293,6 +291,17 @@ static void worker_gone(struct device *device)
     restart_or_end(device);
 }
 
+/* Why a worker does not start may still lie in the channel when it is reaped. */
+static void hear_refusal(struct device *device)
+{
+    struct channel_message message;
+    int descriptor;
+    while (device->state == DEVICE_STARTING && device->socket >= 0 &&
+           channel_receive(device->socket, &device->inbox, &message, &descriptor) == CHANNEL_OK)
+        if (message.type != CHANNEL_REFUSED || orders_take(device, &message, &descriptor))
+            rights_close(descriptor);
+}
+
 static void on_ended(uv_poll_t *poll, int status, int events)
 {
     struct devices *devices = poll->data;
@@ -304,6 +313,7 @@ static void on_ended(uv_poll_t *poll, int status, int events)
         int how;
         if (device->pid <= 0 || waitpid(device->pid, &how, WNOHANG) != device->pid)
             continue;
+        hear_refusal(device);
         if (!leaves(device))
             log_warning("%s: worker %d ended (status %d, signal %d)", device->name,
                         (int)device->pid, WIFEXITED(how) ? WEXITSTATUS(how) : 0,
